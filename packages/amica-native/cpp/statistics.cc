@@ -1,0 +1,1 @@
+extern "C" int amica_kernels_version() { return 1; }

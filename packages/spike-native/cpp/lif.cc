@@ -1,0 +1,1 @@
+extern "C" int spike_kernels_version() { return 1; }
