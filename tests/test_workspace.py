@@ -17,7 +17,7 @@ PROJECTS = {
 WORKSPACE = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENVIRONMENTS = WORKSPACE["tool"]["hatch"]["envs"]
 
-# DESIGN: no hard dependency heavier than these.
+# No hard dependency may be heavier than these.
 HARD_DEPENDENCIES = {
     "spike-core": {"jax", "flax", "optax", "numpy"},
     "spike-parallel": {"jax", "spike-core"},
