@@ -1,0 +1,137 @@
+"""The walk over a network's layers that strategies have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from ._sequential import Sequential, check_entries, is_neuron, naming
+
+RunNeuron = Callable[[str, Any, jax.Array, Any], tuple[Any, jax.Array]]
+
+
+def run_layers(
+    net: Any, xs: jax.Array, state: Any, run_neuron: RunNeuron
+) -> tuple[Any, jax.Array]:
+    """Run a network layer by layer, each over the whole sequence.
+
+    A `Sequential`, nested ones too, is walked; a layer without state is applied to all
+    steps at once, as one block ``[T * batch, ...]``; every neuron goes to `run_neuron`.
+
+    Parameters
+    ----------
+    net
+        A network or a single neuron.
+    xs
+        Input, ``[T, *batch, *features]``.
+    state
+        State of `net` before the first step.
+    run_neuron
+        Called as ``run_neuron(name, neuron, xs, state) -> (state, ys)``. The name, such
+        as ``"net.layers[1]"``, is for messages.
+
+    Returns
+    -------
+    state, ys
+        The state after the last step, and the output of each step.
+    """
+    return _run("net", net, xs, state, run_neuron, fit(net, xs, state)[0])
+
+
+def _run(name, net, xs, state, run_neuron, batch_ndim):
+    if not isinstance(net, Sequential):
+        return run_neuron(name, net, xs, state)
+    check_entries(net, state)
+    entries = []
+    for index, (layer, entry) in enumerate(zip(net.layers, state, strict=True)):
+        inner = f"{name}.layers[{index}]"
+        with naming(inner, layer):
+            if is_neuron(layer):
+                entry, xs = _run(inner, layer, xs, entry, run_neuron, batch_ndim)
+            else:
+                xs = _apply_to_block(layer, xs, 1 + batch_ndim)
+        entries.append(entry)
+    return tuple(entries), xs
+
+
+def _apply_to_block(layer, xs, axes):
+    leading = xs.shape[:axes]
+    # Not -1: there may be no steps at all.
+    ys = layer(xs.reshape(math.prod(leading), *xs.shape[axes:]))
+    return ys.reshape(*leading, *ys.shape[1:])
+
+
+def fit(net: Any, xs: jax.Array, state: Any = None) -> tuple[int, Any]:
+    """Find how many of the axes of `xs` are batch axes, and the state that fits.
+
+    Only the network knows: a step is traced, without computing anything, for one batch
+    axis, none, two and so on, until the network takes it.
+
+    Parameters
+    ----------
+    net
+        A network or a single neuron.
+    xs
+        Input, ``[T, *batch, *features]``.
+    state
+        State of `net`; the initial one if None.
+
+    Returns
+    -------
+    batch_ndim, state
+        Number of batch axes; the state in the dtypes that steps give it, so that
+        float64 input has a float64 state.
+
+    Raises
+    ------
+    Exception
+        Whatever the network raised, if it takes none of them.
+    """
+    x = jax.ShapeDtypeStruct(xs.shape[1:], xs.dtype)
+    usual = min(1, max(0, x.ndim - 1))
+    failures = {}
+    for batch_ndim in sorted(range(x.ndim + 1), key=lambda n: (n != usual, n)):
+        batch_shape = x.shape[:batch_ndim]
+        try:
+            start = net.initial_state(batch_shape) if state is None else state
+            fresh = jax.eval_shape(lambda shape=batch_shape: net.initial_state(shape))
+            _check_same("state", start, fresh)
+            after, _ = _trace_step(net, start, x)
+            _check_same("state after a step", after, start)
+        except Exception as error:
+            failures[batch_ndim] = error
+            continue
+        return batch_ndim, jax.tree.map(
+            lambda leaf, like: jnp.asarray(leaf, like.dtype), start, after
+        )
+    raise failures[usual]
+
+
+def _trace_step(net, state, x):
+    if not isinstance(net, nnx.Module):
+        return jax.eval_shape(lambda s, x: net(s, x), state, x)
+    # On a copy: what a step may change in the module, such as the count of a dropout's
+    # random numbers, must not come from this dry run.
+    graph, variables = nnx.split(net)
+    return jax.eval_shape(
+        lambda v, s, x: nnx.merge(graph, v)(s, x), variables, state, x
+    )
+
+
+def _check_same(name, tree, like):
+    if jax.tree.structure(tree) != jax.tree.structure(like):
+        raise ValueError(
+            f"`{name}` must have the structure {jax.tree.structure(like)}, "
+            f"got {jax.tree.structure(tree)}"
+        )
+    for leaf, other in zip(jax.tree.leaves(tree), jax.tree.leaves(like), strict=True):
+        if jnp.shape(leaf) != jnp.shape(other):
+            raise ValueError(
+                f"`{name}` must have a leaf of shape {jnp.shape(other)} here, "
+                f"got {jnp.shape(leaf)}"
+            )

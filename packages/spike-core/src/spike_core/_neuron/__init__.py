@@ -1,0 +1,1 @@
+"""Neuron models, one a file."""

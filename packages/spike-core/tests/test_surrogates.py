@@ -1,0 +1,76 @@
+"""Every surrogate: exact spikes, finite derivatives, pinned peak and area."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from spike_core import ATan, FastSigmoid, Surrogate
+
+# peak and area of the derivative
+SURROGATES = [
+    (ATan(), 1.0, 1.0),
+    (ATan(5.0), 2.5, 1.0),
+    (FastSigmoid(), 1.0, 2 / 25),
+    (FastSigmoid(4.0), 1.0, 2 / 4),
+]
+each = pytest.mark.parametrize("surrogate", [s for s, _, _ in SURROGATES], ids=str)
+
+
+def derivative(surrogate, u):
+    return jax.vmap(jax.grad(surrogate))(u)
+
+
+@pytest.mark.parametrize(("surrogate", "peak", "area"), SURROGATES, ids=str)
+def test_peak_and_area(surrogate, peak, area):
+    # Of u = tan(z): dense near zero, and the tails count too.
+    z = jnp.linspace(-np.pi / 2, np.pi / 2, 400_002)[1:-1]
+    values = derivative(surrogate, jnp.tan(z)) / jnp.cos(z) ** 2
+    np.testing.assert_allclose(jnp.sum(values) * (z[1] - z[0]), area, rtol=1e-3)
+    np.testing.assert_allclose(jax.grad(surrogate)(jnp.float64(0.0)), peak, rtol=1e-12)
+
+
+@each
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64])
+def test_finite_everywhere(surrogate, dtype):
+    far = min(1e30, float(jnp.finfo(dtype).max))
+    u = jnp.array([-far, -1e4, -1.0, -1e-4, 0.0, 1e-4, 1.0, 1e4, far], dtype)
+    np.testing.assert_array_equal(surrogate(u), [0, 0, 0, 0, 0, 1, 1, 1, 1])
+    slopes = derivative(surrogate, u)
+    assert slopes.dtype == dtype
+    assert np.isfinite(slopes).all() and (slopes >= 0).all()
+    by_slope = jax.grad(lambda k: surrogate(u, k).sum())(jnp.asarray(2, dtype))
+    assert np.isfinite(by_slope)
+
+
+@each
+def test_derivative_is_that_of_the_relaxation(surrogate):
+    u = jnp.linspace(-2, 2, 41) + 0.013
+    k, h = jnp.float64(surrogate.slope), 1e-6
+    relaxation = surrogate.relaxation
+    slopes = (relaxation(u + h, k) - relaxation(u - h, k)) / (2 * h)
+    np.testing.assert_allclose(derivative(surrogate, u), slopes, rtol=1e-5, atol=1e-8)
+    by_slope = jax.jacobian(lambda k: surrogate(u, k))(k)
+    slopes = (relaxation(u, k + h) - relaxation(u, k - h)) / (2 * h)
+    np.testing.assert_allclose(by_slope, slopes, rtol=1e-4, atol=1e-8)
+
+
+def test_one_of_your_own():
+    class Logistic(Surrogate):
+        def relaxation(self, u, slope):
+            return jax.nn.sigmoid(slope * u)
+
+    assert Logistic(8.0) == Logistic(8.0) != Logistic(7.0)
+    assert hash(Logistic(8.0)) == hash(Logistic(8.0))
+    np.testing.assert_allclose(jax.grad(Logistic(8.0))(jnp.float64(0)), 2.0)
+
+
+def test_refuses_bad_input():
+    for slope in (0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="`slope`"):
+            ATan(slope)
+    with pytest.raises(TypeError, match="`u` must have a real floating dtype"):
+        ATan()(jnp.arange(3))
+    with pytest.raises(TypeError, match="`u` must be an array"):
+        ATan()(0.5)
+    with pytest.raises(NotImplementedError, match="must define `relaxation`"):
+        jax.grad(Surrogate())(jnp.float64(0.0))

@@ -1,0 +1,247 @@
+"""Networks and `unroll`: strategies agree, layers compose, errors name the layer."""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from spike_core import (
+    LIF,
+    LeakyIntegrator,
+    Scan,
+    Sequential,
+    Strategy,
+    is_neuron,
+    run_layers,
+    unroll,
+)
+
+STRATEGIES = ["auto", Scan(), Scan(unroll=1), Scan(unroll=3)]
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+
+
+class Perceptron(NamedTuple):
+    """A neuron as a user may write it: two methods, nothing registered."""
+
+    size: int
+
+    def initial_state(self, batch_shape):
+        return jnp.zeros((*batch_shape, self.size), jnp.float32)
+
+    def __call__(self, state, x):
+        state = 0.5 * state + x
+        return state, jnp.tanh(state)
+
+
+def dense(rngs):
+    return Sequential(
+        nnx.Linear(6, 8, rngs=rngs),
+        LIF(8, tau=5.0, trainable=("tau", "threshold")),
+        nnx.Linear(8, 3, rngs=rngs),
+        LeakyIntegrator(3, trainable=("tau",)),
+    )
+
+
+def nested(rngs):
+    inner = Sequential(nnx.Linear(6, 6, rngs=rngs), LIF(6, refractory=2))
+    return Sequential(inner, lambda x: 2 * x, Sequential(Perceptron(6)))
+
+
+def convolution(rngs):
+    return Sequential(
+        nnx.Linear(6, 32, rngs=rngs),
+        lambda x: x.reshape(x.shape[0], 4, 4, 2),
+        nnx.Conv(2, 3, (3, 3), rngs=rngs),
+        LIF((4, 4, 3), reset="zero"),
+        lambda x: x.reshape(x.shape[0], -1),
+        nnx.Linear(48, 3, rngs=rngs),
+    )
+
+
+NETWORKS = {
+    "one": lambda rngs: LIF(6),
+    "user": lambda rngs: Perceptron(6),
+    "dense": dense,
+    "nested": nested,
+    "convolution": convolution,
+}
+every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
+
+
+def drive(*shape):
+    return 10 * jax.random.uniform(jax.random.key(0), shape, jnp.float32)
+
+
+def loop(net, xs):
+    """What `unroll` means, one step after another in Python."""
+    state, ys = net.initial_state(xs.shape[1:2]), []
+    for x in xs:
+        state, y = net(state, x)
+        ys.append(y)
+    return state, jnp.stack(ys)
+
+
+@every_network
+@every_strategy
+def test_equals_a_python_loop(make, strategy):
+    net, xs = make(nnx.Rngs(0)), drive(11, 4, 6)
+    state, ys = unroll(net, xs, strategy=strategy)
+    want_state, want = loop(net, xs)
+    assert np.any(want != 0)
+    np.testing.assert_allclose(ys, want, rtol=1e-5, atol=1e-6)
+    assert jax.tree.structure(state) == jax.tree.structure(want_state)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5),
+        state,
+        want_state,
+    )
+
+
+@every_network
+@every_strategy
+def test_gradients_equal_those_of_a_python_loop(make, strategy):
+    if not isinstance(net := make(nnx.Rngs(0)), nnx.Module):
+        pytest.skip("has no parameters")
+    xs = drive(11, 4, 6)
+
+    def gradient(run):
+        loss = lambda net, xs: jnp.mean(run(net, xs)[1] ** 2)  # noqa: E731
+        return nnx.grad(loss, argnums=(0, 1))(net, xs)
+
+    got = gradient(lambda net, xs: unroll(net, xs, strategy=strategy))
+    assert all(np.isfinite(g).all() for g in jax.tree.leaves(got))
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6),
+        got,
+        gradient(loop),
+    )
+
+
+@every_network
+def test_batch_axes_are_found(make):
+    net, xs = make(nnx.Rngs(0)), drive(7, 4, 6)
+    want = unroll(net, xs)[1]
+    if make is not convolution:  # its functions count on one batch axis
+        alone = unroll(net, xs[:, 1])[1]
+        np.testing.assert_allclose(alone, want[:, 1], rtol=1e-6, atol=1e-6)
+    two = unroll(net, xs.reshape(7, 2, 2, 6))[1] if make is not convolution else None
+    if two is not None:
+        np.testing.assert_allclose(two.reshape(want.shape), want, rtol=1e-6, atol=1e-6)
+    mapped = jax.vmap(lambda xs: unroll(net, xs)[1], in_axes=1, out_axes=1)(
+        xs[:, :, None]
+    )
+    np.testing.assert_allclose(mapped[:, :, 0], want, rtol=1e-6, atol=1e-6)
+
+
+@every_network
+def test_nothing_is_kept_between_calls(make):
+    net, xs = make(nnx.Rngs(0)), drive(7, 4, 6)
+    first = unroll(net, xs)[1]
+    unroll(net, 100 * xs)
+    np.testing.assert_array_equal(first, unroll(net, xs)[1])
+    unroll(net, xs[:, :2])  # another batch size needs nothing
+
+
+def test_stateless_layers_run_once_over_all_steps():
+    seen = []
+
+    def spy(x):
+        seen.append(x.shape)
+        return x
+
+    unroll(Sequential(spy, LIF(6), spy), drive(7, 4, 6))
+    assert (28, 6) in seen
+    # The rest are dry runs of one step.
+    assert set(seen) == {(28, 6), (4, 6)}
+
+
+def test_norm_and_dropout_see_the_whole_block():
+    rngs = nnx.Rngs(0)
+    norm, dropout = nnx.BatchNorm(6, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
+    net = Sequential(norm, dropout, LIF(6))
+    xs = drive(50, 20, 6)
+    unroll(net, xs)
+    np.testing.assert_allclose(norm.mean[...], 0.01 * xs.mean((0, 1)), rtol=1e-3)
+    counts = [v[...] for v in jax.tree.leaves(nnx.state(dropout, nnx.RngCount))]
+    assert [int(c) for c in counts] == [1]  # drawn once; the dry run left no trace
+
+
+def test_runs_in_and_under_transformations():
+    net, xs = dense(nnx.Rngs(0)), drive(7, 4, 6)
+    want = unroll(net, xs)[1]
+    jitted = nnx.jit(lambda net, xs: unroll(net, xs)[1])(net, xs)
+    np.testing.assert_allclose(jitted, want, rtol=1e-5, atol=1e-6)
+    graph, variables = nnx.split(net)
+    plain = jax.jit(lambda v, xs: unroll(nnx.merge(graph, v), xs)[1])(variables, xs)
+    np.testing.assert_allclose(plain, want, rtol=1e-5, atol=1e-6)
+
+
+def test_float64_in_gives_float64_out():
+    net = Sequential(LIF(6), lambda x: 2 * x, LeakyIntegrator(6))
+    state, ys = unroll(net, drive(7, 4, 6).astype(jnp.float64))
+    assert ys.dtype == jnp.float64
+    assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {np.dtype(np.float64)}
+    assert unroll(net, drive(7, 4, 6), state)[1].dtype == jnp.float32
+
+
+def test_what_is_a_neuron():
+    assert is_neuron(LIF(3)) and is_neuron(dense(nnx.Rngs(0)))
+    assert is_neuron(Perceptron(2))
+    assert not is_neuron(jax.nn.relu)
+    assert not is_neuron(nnx.Linear(2, 2, rngs=nnx.Rngs(0)))
+    assert not is_neuron(3)
+
+
+def test_a_strategy_of_ones_own():
+    @dataclasses.dataclass(frozen=True)
+    class Refuse(Strategy):
+        def run(self, net, xs, state):
+            def refuse(name, neuron, xs, state):
+                raise ValueError(f"cannot run {name}, a {type(neuron).__name__}")
+
+            return run_layers(net, xs, state, refuse)
+
+    with pytest.raises(ValueError, match=r"cannot run net.layers\[1\], a LIF"):
+        unroll(dense(nnx.Rngs(0)), drive(5, 4, 6), strategy=Refuse())
+
+
+def test_errors_name_the_layer():
+    net = Sequential(nnx.Linear(6, 5, rngs=nnx.Rngs(0)), LIF(4))
+    with pytest.raises(ValueError, match="`x` must end in the features") as caught:
+        unroll(net, drive(7, 4, 6))
+    assert "layers[1], a LIF" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: unroll(jax.nn.relu, drive(3, 2)), TypeError, "`net` must have"),
+        (lambda: unroll(LIF(2), [[1.0, 2.0]]), TypeError, "`xs` must be an array"),
+        (lambda: unroll(LIF(2), jnp.float32(1)), ValueError, "`xs` must have time"),
+        (lambda: unroll(LIF(2), drive(3, 2), strategy="fast"), TypeError, "`strategy`"),
+        (lambda: unroll(LIF(2), drive(3, 2), strategy=Scan), TypeError, "`strategy`"),
+        (
+            lambda: unroll(LIF(2), drive(3, 4, 2), LIF(2).initial_state((5,))),
+            ValueError,
+            "`state` must have a leaf of shape",
+        ),
+        (
+            lambda: unroll(LIF(2), drive(3, 4, 2), (jnp.zeros((4, 2)),)),
+            ValueError,
+            "`state` must have the structure",
+        ),
+        (lambda: Sequential(), ValueError, "`layers` must not be empty"),
+        (lambda: Sequential(LIF(2), 3), TypeError, r"`layers\[1\]` must be callable"),
+        (lambda: Sequential(LIF(2))((), drive(2)), ValueError, "with 1 entries"),
+        (lambda: Sequential(LIF(2))(None, drive(2)), ValueError, "got a NoneType"),
+        (lambda: Scan(unroll=0), ValueError, "`unroll` must be an integer >= 1"),
+        (lambda: Scan(unroll=2.0), ValueError, "`unroll`"),
+        (lambda: Strategy(), TypeError, "abstract"),
+    ],
+)
+def test_refuses_bad_input(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
