@@ -1,0 +1,129 @@
+// 2^x and log2(x) on short vectors, for float and double. Base 2 saves the multiplication
+// that base e needs in the range reduction; callers fold log2(e) into their constants.
+//
+// Largest errors seen (tests/test_elementary.py): see ERROR_ULP in `_elementary.py`.
+#pragma once
+
+#include "simd.h"
+
+namespace {
+
+template <class T>
+struct Format;
+
+template <>
+struct Format<float> {
+  static constexpr int mantissa_bits = 23;
+  static constexpr float bias = 127;
+  static constexpr float to_integer = 12582912.0f;          // 1.5 * 2^23
+  static constexpr uint32_t exponent_to_float = 0x4b000000u;  // bits of 2^23
+  static constexpr float two_to_mantissa = 8388608.0f;
+  static constexpr uint32_t mantissa_mask = 0x007fffffu;
+  static constexpr uint32_t root_half = 0x3f3504f3u;  // bits of sqrt(1/2)
+  static constexpr uint32_t one = 0x3f800000u;
+  static constexpr uint32_t infinity = 0x7f800000u;
+  static constexpr float smallest = 1.17549435e-38f;
+};
+
+template <>
+struct Format<double> {
+  static constexpr int mantissa_bits = 52;
+  static constexpr double bias = 1023;
+  static constexpr double to_integer = 6755399441055744.0;  // 1.5 * 2^52
+  static constexpr uint64_t exponent_to_float = 0x4330000000000000u;
+  static constexpr double two_to_mantissa = 4503599627370496.0;
+  static constexpr uint64_t mantissa_mask = 0x000fffffffffffffu;
+  static constexpr uint64_t root_half = 0x3fe6a09e667f3bcdu;
+  static constexpr uint64_t one = 0x3ff0000000000000u;
+  static constexpr uint64_t infinity = 0x7ff0000000000000u;
+  static constexpr double smallest = 2.2250738585072014e-308;
+};
+
+// Coefficients from tools/coefficients.py, constant term first.
+static constexpr float exp2_float[] = {
+    1.0f,
+    0.69314720670283259577f,
+    0.24022650922288758071f,
+    0.055503272266703020589f,
+    0.0096180566785246380754f,
+    0.001340042817761583794f,
+    0.00015461444698569129083f,
+};
+static constexpr double exp2_double[] = {
+    1.0,
+    0.69314718055994530925,
+    0.24022650695910159567,
+    0.055504108664821627039,
+    0.0096181291075872566681,
+    0.0013333558146406470697,
+    0.00015403530463724354209,
+    0.000015252733841556772589,
+    1.3215432535912376166e-6,
+    1.0178057087733941105e-7,
+    7.0741942972885210056e-9,
+    4.455817908336064493e-10,
+};
+static constexpr float log2_float[] = {  // log2(1 + t) / t
+    1.4426950035679821694f,  -0.7213474682495624521f, 0.48091075345941255868f,
+    -0.36069326813533616254f, 0.28790326092450148021f, -0.23916988140104179962f,
+    0.21607822552243776006f,  -0.20586188051276054753f, 0.12310968467191459807f,
+};
+static constexpr double log2_double[] = {  // log2((1 + s) / (1 - s)) / s, in s^2
+    2.8853900817779268115,  0.96179669392598972877, 0.5770780163455202295,
+    0.41219858584090053448, 0.32059853491395986095, 0.26233435250418301904,
+    0.22091308423117679618, 0.21365895694319269427,
+};
+
+template <class T, int count>
+static AMICA_INLINE Vec<T> horner(const T (&coefficients)[count], Vec<T> x) {
+  Vec<T> value = splat(coefficients[count - 1]);
+  for (int k = count - 2; k >= 0; --k) value = value * x + coefficients[k];
+  return value;
+}
+
+static AMICA_INLINE FloatVec exp2_polynomial(FloatVec f) { return horner(exp2_float, f); }
+static AMICA_INLINE DoubleVec exp2_polynomial(DoubleVec f) {
+  return horner(exp2_double, f);
+}
+
+// log2 of a mantissa m in [sqrt(1/2), sqrt(2)) plus the exponent e.
+static AMICA_INLINE FloatVec log2_polynomial(FloatVec m, FloatVec e) {
+  const FloatVec t = m - 1.0f;
+  return horner(log2_float, t) * t + e;
+}
+static AMICA_INLINE DoubleVec log2_polynomial(DoubleVec m, DoubleVec e) {
+  const DoubleVec t = m - 1.0;
+  const DoubleVec s = t / (t + 2.0);
+  return horner(log2_double, s * s) * s + e;
+}
+
+// 2^x; results below the smallest normal number are 0.
+template <class T>
+static AMICA_INLINE Vec<T> exp2(Vec<T> x) {
+  using F = Format<T>;
+  using Bits = typename Simd<T>::Bits;
+  x = at_most(at_least(x, splat(T(-F::bias))), splat(T(F::bias + 1)));
+  // Adding 1.5 * 2^mantissa rounds to an integer and leaves it, with the bias of the
+  // exponent, in the lowest bits.
+  const Vec<T> shifted = x + T(F::to_integer + F::bias);
+  const Vec<T> fraction = x - (shifted - T(F::to_integer + F::bias));
+  const Bits scale = bit_cast<Bits>(shifted) << F::mantissa_bits;
+  return exp2_polynomial(fraction) * bit_cast<Vec<T>>(scale);
+}
+
+// log2 of x >= 0. Numbers below the smallest normal one, 0 included, count as that one.
+template <class T>
+static AMICA_INLINE Vec<T> log2(Vec<T> x) {
+  using F = Format<T>;
+  using Bits = typename Simd<T>::Bits;
+  const Bits bits = bit_cast<Bits>(at_least(x, splat(F::smallest))) + (F::one - F::root_half);
+  const Vec<T> mantissa =
+      bit_cast<Vec<T>>((bits & F::mantissa_mask) + F::root_half);
+  const Vec<T> exponent =
+      bit_cast<Vec<T>>((bits >> F::mantissa_bits) | F::exponent_to_float) -
+      T(F::two_to_mantissa + F::bias);
+  const Vec<T> result = log2_polynomial(mantissa, exponent);
+  return x < splat(bit_cast<T>(F::infinity)) ? result : x;  // infinity and NaN pass
+}
+
+}  // namespace

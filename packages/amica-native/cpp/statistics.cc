@@ -1,1 +1,0 @@
-extern "C" int amica_kernels_version() { return 1; }
