@@ -1,0 +1,102 @@
+// The plain C interface, for callers without XLA; threads are its own.
+#include <thread>
+#include <vector>
+
+#include "kernels.h"
+
+namespace {
+
+using namespace spike;
+
+// Helpers of one call; they are joined before the call returns.
+class Threads {
+ public:
+  ~Threads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  auto schedule() {
+    return [this](auto task) { threads_.emplace_back(std::move(task)); };
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+template <class T>
+spike_status forward(const spike_neuron& neuron, const spike_shape& shape, const void* x,
+                     const void* parameters, const void* state, void* y,
+                     void* final_state, void* borders, int64_t workers) {
+  const Forward<T> args{shape,
+                        static_cast<const T*>(x),
+                        static_cast<const T*>(parameters),
+                        static_cast<const T*>(state),
+                        static_cast<T*>(y),
+                        static_cast<T*>(final_state),
+                        static_cast<T*>(borders),
+                        static_cast<T>(neuron.v_reset)};
+  Threads threads;
+  return run_forward(neuron, args, workers, threads.schedule());
+}
+
+template <class T>
+spike_status backward(const spike_neuron& neuron, const spike_shape& shape,
+                      const void* x, const void* parameters, const void* borders,
+                      const void* y_grad, const void* final_state_grad, void* x_grad,
+                      void* parameter_grads, void* state_grad, int64_t workers) {
+  const Backward<T> args{shape,
+                         static_cast<const T*>(x),
+                         static_cast<const T*>(parameters),
+                         static_cast<const T*>(borders),
+                         static_cast<const T*>(y_grad),
+                         static_cast<const T*>(final_state_grad),
+                         static_cast<T*>(x_grad),
+                         static_cast<T*>(parameter_grads),
+                         static_cast<T*>(state_grad),
+                         static_cast<T>(neuron.v_reset),
+                         static_cast<T>(neuron.slope),
+                         nullptr};
+  Threads threads;
+  return run_backward(neuron, args, workers, threads.schedule());
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t spike_parameter_count(int32_t model) {
+  switch (model) {
+    case SPIKE_LIF: return 3;
+    case SPIKE_LEAKY_INTEGRATOR: return 2;
+    default: return -1;
+  }
+}
+
+int32_t spike_state_count(int32_t model) {
+  switch (model) {
+    case SPIKE_LIF:
+    case SPIKE_LEAKY_INTEGRATOR: return 1;
+    default: return -1;
+  }
+}
+
+int64_t spike_border_stride(void) { return kStride; }
+
+int32_t spike_forward(const spike_neuron* neuron, int32_t dtype, const spike_shape* shape,
+                      const void* x, const void* parameters, const void* state, void* y,
+                      void* final_state, void* borders, int32_t threads) {
+  const auto call = dtype == SPIKE_FLOAT64 ? forward<double> : forward<float>;
+  return call(*neuron, *shape, x, parameters, state, y, final_state, borders,
+              std::max(threads, 1));
+}
+
+int32_t spike_backward(const spike_neuron* neuron, int32_t dtype,
+                       const spike_shape* shape, const void* x, const void* parameters,
+                       const void* borders, const void* y_grad,
+                       const void* final_state_grad, void* x_grad, void* parameter_grads,
+                       void* state_grad, int32_t threads) {
+  const auto call = dtype == SPIKE_FLOAT64 ? backward<double> : backward<float>;
+  return call(*neuron, *shape, x, parameters, borders, y_grad, final_state_grad, x_grad,
+              parameter_grads, state_grad, std::max(threads, 1));
+}
+
+}  // extern "C"

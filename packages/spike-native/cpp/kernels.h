@@ -1,0 +1,83 @@
+// From the description of a neuron to the compiled loop that runs it.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "parallel.h"
+#include "sequence.h"
+
+namespace spike {
+
+template <class T>
+struct Kernel {
+  void (*forward)(const Forward<T>&, const Block&, T* scratch) = nullptr;
+  void (*backward)(const Backward<T>&, const Block&, T* scratch) = nullptr;
+  int64_t forward_scratch = 0, backward_scratch = 0;  // in elements
+};
+
+// Compiled once, in kernels.cc. An unknown neuron gives a null pointer.
+template <class T>
+Kernel<T> find_kernel(const spike_neuron& neuron);
+template <class T>
+SurrogateRow<T> find_surrogate(int32_t surrogate);
+
+inline bool valid(const spike_shape& s) {
+  return s.outer >= 0 && s.steps >= 0 && s.lanes >= 0 && s.features > 0 &&
+         s.lanes % s.features == 0;
+}
+
+// Cuts outer x lanes into blocks and runs them. A lane's arithmetic does not depend on
+// its block, so the result is the same for any number of workers.
+template <class T, class Args, class Schedule>
+spike_status run(const Args& args, void (*kernel)(const Args&, const Block&, T*),
+                 int64_t scratch_size, int64_t max_lanes, int64_t workers,
+                 Schedule schedule) {
+  const spike_shape shape = args.shape;
+  if (shape.outer == 0 || shape.lanes == 0) return SPIKE_OK;
+  // Small layers: at least a block a worker, in whole cache lines.
+  const int64_t a_worker = (shape.outer * shape.lanes + workers - 1) / workers;
+  const int64_t lanes = std::min(max_lanes, (a_worker + 15) / 16 * 16);
+  const int64_t per_sequence = (shape.lanes + lanes - 1) / lanes;
+  const int64_t count = shape.outer * per_sequence;
+  workers = std::min(workers, count);
+  const auto scratch = std::shared_ptr<T>(
+      static_cast<T*>(::operator new[](workers * scratch_size * sizeof(T),
+                                       std::align_val_t{64}, std::nothrow)),
+      [](T* p) { ::operator delete[](p, std::align_val_t{64}); });
+  if (!scratch) return SPIKE_OUT_OF_MEMORY;
+  run_blocks(
+      count, workers,
+      [=](int64_t block, int64_t worker) {
+        const int64_t first = block % per_sequence * lanes;
+        kernel(args,
+               Block{block / per_sequence, first, std::min(lanes, shape.lanes - first)},
+               scratch.get() + worker * scratch_size);
+      },
+      schedule);
+  return SPIKE_OK;
+}
+
+template <class T, class Schedule>
+spike_status run_forward(const spike_neuron& neuron, const Forward<T>& args,
+                         int64_t workers, Schedule schedule) {
+  const Kernel<T> kernel = find_kernel<T>(neuron);
+  if (!kernel.forward) return SPIKE_UNKNOWN_NEURON;
+  if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
+  return run<T>(args, kernel.forward, kernel.forward_scratch, kForwardLanes, workers,
+                schedule);
+}
+
+template <class T, class Schedule>
+spike_status run_backward(const spike_neuron& neuron, Backward<T> args, int64_t workers,
+                          Schedule schedule) {
+  const Kernel<T> kernel = find_kernel<T>(neuron);
+  args.surrogate = find_surrogate<T>(neuron.surrogate);
+  if (!kernel.backward || !args.surrogate) return SPIKE_UNKNOWN_NEURON;
+  if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
+  return run<T>(args, kernel.backward, kernel.backward_scratch, kBackwardLanes, workers,
+                schedule);
+}
+
+}  // namespace spike

@@ -1,1 +1,0 @@
-extern "C" int spike_kernels_version() { return 1; }

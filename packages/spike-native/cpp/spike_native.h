@@ -1,0 +1,93 @@
+// The plain C interface of the library: no Python, no C++ in it.
+//
+// Every array is dense, row-major and of the element type `dtype` names.
+// "outer" counts independent sequences stacked in front of the time axis, "lanes"
+// the neurons that run side by side. Parameters repeat over the lanes with period
+// `features`, so a batch of B sequences over F neurons is B * F lanes.
+#pragma once
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define SPIKE_EXPORT __declspec(dllexport)
+#else
+#define SPIKE_EXPORT __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  SPIKE_LIF = 0,
+  SPIKE_LEAKY_INTEGRATOR = 1,
+} spike_model;
+
+typedef enum {
+  SPIKE_RESET_NONE = 0,
+  SPIKE_RESET_SUBTRACT = 1,
+  SPIKE_RESET_VALUE = 2,
+} spike_reset;
+
+typedef enum {
+  SPIKE_FAST_SIGMOID = 0,
+  SPIKE_ARCTAN = 1,
+  SPIKE_TRIANGULAR = 2,
+} spike_surrogate;
+
+typedef enum {
+  SPIKE_FLOAT32 = 0,
+  SPIKE_FLOAT64 = 1,
+} spike_dtype;
+
+typedef enum {
+  SPIKE_OK = 0,
+  SPIKE_UNKNOWN_NEURON = 1,
+  SPIKE_BAD_SHAPE = 2,
+  SPIKE_OUT_OF_MEMORY = 3,
+} spike_status;
+
+typedef struct {
+  int32_t model;         // spike_model
+  int32_t reset;         // spike_reset
+  int32_t detach_reset;  // 1: no gradient through the spike inside the reset
+  int32_t surrogate;     // spike_surrogate
+  double slope;          // of the surrogate
+  double v_reset;        // for SPIKE_RESET_VALUE
+} spike_neuron;
+
+typedef struct {
+  int64_t outer;
+  int64_t steps;
+  int64_t lanes;
+  int64_t features;  // lanes is a multiple of it
+} spike_shape;
+
+// Rows of parameters and of state that `model` has, or -1 for an unknown one.
+SPIKE_EXPORT int32_t spike_parameter_count(int32_t model);
+SPIKE_EXPORT int32_t spike_state_count(int32_t model);
+
+// The forward pass stores the state before every `spike_border_stride()`-th step.
+SPIKE_EXPORT int64_t spike_border_stride(void);
+
+// x [outer, steps, lanes], parameters [outer, P, features], state [outer, S, lanes]
+//   -> y [outer, steps, lanes], final_state [outer, S, lanes],
+//      borders [outer, ceil(steps / stride), S, lanes], or NULL: not wanted.
+SPIKE_EXPORT int32_t spike_forward(const spike_neuron* neuron, int32_t dtype,
+                                   const spike_shape* shape, const void* x,
+                                   const void* parameters, const void* state, void* y,
+                                   void* final_state, void* borders, int32_t threads);
+
+// The reverse: from the cotangents of y and final_state to
+//   x_grad, parameter_grads [outer, P, lanes] (one row a lane: the caller sums over
+//   the lanes that share a parameter), state_grad [outer, S, lanes].
+SPIKE_EXPORT int32_t spike_backward(const spike_neuron* neuron, int32_t dtype,
+                                    const spike_shape* shape, const void* x,
+                                    const void* parameters, const void* borders,
+                                    const void* y_grad, const void* final_state_grad,
+                                    void* x_grad, void* parameter_grads,
+                                    void* state_grad, int32_t threads);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,140 @@
+"""The kernels as JAX operations on the CPU; jax is imported at the first call.
+
+These are the bare calls, without a derivative: a caller binds `backward` to `forward`
+with `jax.custom_vjp`. Leading axes of `vmap` become independent sequences.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._kernels import border_stride
+from ._library import library
+from ._neuron import Neuron
+
+if TYPE_CHECKING:
+    import jax
+
+_FORWARD = "spike_native_forward"
+_BACKWARD = "spike_native_backward"
+
+
+@cache
+def _jax():
+    """Import jax and register the kernels with it, once."""
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError(
+            "`spike_native.xla` needs jax: `pip install spike-native[jax]`"
+        ) from error
+    kernels = library()
+    for target, handler in (
+        (_FORWARD, kernels.spike_xla_forward),
+        (_BACKWARD, kernels.spike_xla_backward),
+    ):
+        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler), platform="cpu")
+    return jax
+
+
+def _attributes(neuron: Neuron) -> dict[str, np.generic]:
+    return {
+        name: np.float64(value) if isinstance(value, float) else np.int32(value)
+        for name, value in neuron.as_attributes().items()
+    }
+
+
+def forward(
+    neuron: Neuron,
+    xs: jax.Array,
+    parameters: jax.Array,
+    state: jax.Array,
+    *,
+    borders: bool = True,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Run neurons over a whole sequence; see `spike_native.forward`.
+
+    Parameters
+    ----------
+    neuron
+        Which neuron.
+    xs
+        Input, `[steps, lanes]`, float32 or float64.
+    parameters
+        `[len(neuron.parameters), features]`, lanes a multiple of features.
+    state
+        State before the first step, `[len(neuron.states), lanes]`.
+    borders
+        Whether the borders are kept for `backward`; else none is returned.
+
+    Returns
+    -------
+    tuple
+        Outputs `[steps, lanes]`, last state, borders.
+
+    Raises
+    ------
+    ImportError
+        If jax is not installed.
+    """
+    jax = _jax()
+    steps, _ = xs.shape
+    n_borders = -(-steps // border_stride()) if borders else 0
+    call = jax.ffi.ffi_call(
+        _FORWARD,
+        (
+            jax.ShapeDtypeStruct(xs.shape, xs.dtype),
+            jax.ShapeDtypeStruct(state.shape, xs.dtype),
+            jax.ShapeDtypeStruct((n_borders, *state.shape), xs.dtype),
+        ),
+        vmap_method="broadcast_all",
+    )
+    ys, last, kept = call(xs, parameters, state, **_attributes(neuron))
+    return ys, last, kept
+
+
+def backward(
+    neuron: Neuron,
+    xs: jax.Array,
+    parameters: jax.Array,
+    borders: jax.Array,
+    ys_grad: jax.Array,
+    state_grad: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Run the reverse of `forward`; see `spike_native.backward`.
+
+    Parameters
+    ----------
+    neuron, xs, parameters
+        As given to `forward`.
+    borders
+        As returned by `forward`.
+    ys_grad, state_grad
+        Cotangents of the outputs and of the last state.
+
+    Returns
+    -------
+    tuple
+        Cotangents of `xs`, of `parameters` (summed over the lanes that share one) and
+        of the first state.
+    """
+    jax = _jax()
+    _, lanes = xs.shape
+    count, features = parameters.shape
+    call = jax.ffi.ffi_call(
+        _BACKWARD,
+        (
+            jax.ShapeDtypeStruct(xs.shape, xs.dtype),
+            jax.ShapeDtypeStruct((count, lanes), xs.dtype),
+            jax.ShapeDtypeStruct(state_grad.shape, xs.dtype),
+        ),
+        vmap_method="broadcast_all",
+    )
+    xs_grad, by_lane, first = call(
+        xs, parameters, borders, ys_grad, state_grad, **_attributes(neuron)
+    )
+    by_batch = jax.numpy.reshape(by_lane, (count, lanes // features, features))
+    return xs_grad, jax.numpy.sum(by_batch, axis=1), first

@@ -1,0 +1,155 @@
+"""A plain float64 twin of the kernels: each model's step, once, on dual numbers.
+
+The twin gives outputs and, along a direction, their derivative. The kernels' reverse
+pass is checked by <y_grad, J d> = <J^T y_grad, d>, lane by lane, with no second set of
+hand-written derivatives.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import spike_native
+
+
+@dataclass
+class Dual:
+    """A value and its derivative along the direction that is followed."""
+
+    value: np.ndarray
+    slope: np.ndarray
+
+    def __add__(self, other):
+        return Dual(self.value + other.value, self.slope + other.slope)
+
+    def __sub__(self, other):
+        return Dual(self.value - other.value, self.slope - other.slope)
+
+    def __mul__(self, other):
+        return Dual(
+            self.value * other.value,
+            self.slope * other.value + self.value * other.slope,
+        )
+
+    def detached(self):
+        return constant(self.value)
+
+
+def constant(value):
+    return Dual(np.asarray(value, np.float64), np.zeros_like(value, np.float64))
+
+
+SURROGATES = {
+    "fast_sigmoid": lambda d, k: 1 / (1 + k * np.abs(d)) ** 2,
+    "arctan": lambda d, k: k / 2 / (1 + (np.pi / 2 * k * d) ** 2),
+    "triangular": lambda d, k: k * np.maximum(0, 1 - k * np.abs(d)),
+}
+
+
+def heaviside(distance, neuron):
+    psi = SURROGATES[neuron.surrogate](distance.value, neuron.slope)
+    return Dual((distance.value > 0).astype(np.float64), psi * distance.slope)
+
+
+def reset(u, spike, threshold, neuron):
+    spike = spike.detached() if neuron.detach_reset else spike
+    match neuron.reset:
+        case "subtract":
+            return u - threshold * spike
+        case "value":
+            one = constant(np.ones_like(u.value))
+            return u * (one - spike) + constant(neuron.v_reset) * spike
+        case _:
+            return u
+
+
+def lif(neuron, state, parameters, x):
+    (v,), (decay, gain, threshold) = state, parameters
+    u = decay * v + gain * x
+    spike = heaviside(u - threshold, neuron)
+    return (reset(u, spike, threshold, neuron),), spike
+
+
+def leaky_integrator(neuron, state, parameters, x):
+    (v,), (decay, gain) = state, parameters
+    v = decay * v + gain * x
+    return (v,), v
+
+
+STEPS = {"lif": lif, "leaky_integrator": leaky_integrator}
+
+
+class Twin:
+    """Runs the plain loop on `xs [T, lanes]`, `parameters [P, features]`."""
+
+    def run(self, neuron, xs, parameters, state, direction=None):
+        """Return outputs and last state, as values and as slopes along `direction`."""
+        lanes = xs.shape[1]
+        arrays = [np.asarray(a, np.float64) for a in (xs, parameters, state)]
+        slopes = direction or [np.zeros_like(a) for a in arrays]
+        repeats = lanes // parameters.shape[1]
+        xs, parameters, state = (
+            Dual(a, s) for a, s in zip(arrays, slopes, strict=True)
+        )
+        rows = [
+            Dual(np.tile(v, repeats), np.tile(s, repeats))
+            for v, s in zip(parameters.value, parameters.slope, strict=True)
+        ]
+        now = tuple(Dual(v, s) for v, s in zip(state.value, state.slope, strict=True))
+        ys = []
+        for x, slope in zip(xs.value, xs.slope, strict=True):
+            now, y = STEPS[neuron.model](neuron, now, rows, Dual(x, slope))
+            ys.append(y)
+        stack = [
+            np.stack([getattr(a, kind) for a in part]) if part else np.zeros((0, lanes))
+            for kind in ("value", "slope")
+            for part in (ys, now)
+        ]
+        return stack[:2], stack[2:]
+
+    def problem(self, neuron, steps, lanes, features, dtype=np.float64, seed=0):
+        """Random input that makes every branch happen: (xs, parameters, state)."""
+        rng = np.random.default_rng(seed)
+        rows = {
+            "decay": rng.uniform(0.5, 0.99, features),
+            "gain": rng.uniform(0.2, 1.0, features),
+            "threshold": rng.uniform(0.4, 1.0, features),
+        }
+        parameters = np.stack([rows[name] for name in neuron.parameters])
+        xs = rng.normal(0.3, 1.0, (steps, lanes))
+        state = rng.normal(0, 0.5, (len(neuron.states), lanes))
+        return xs.astype(dtype), parameters.astype(dtype), state.astype(dtype)
+
+
+@pytest.fixture(scope="session")
+def twin():
+    return Twin()
+
+
+def neurons():
+    """Return every model in every mode."""
+    found = [spike_native.Neuron(model="leaky_integrator")]
+    for detach in (False, True):
+        for mode, v_reset in (("subtract", 0.0), ("value", -0.3), ("none", 0.0)):
+            found.append(
+                spike_native.Neuron(
+                    reset=mode, v_reset=v_reset, detach_reset=detach, slope=4.0
+                )
+            )
+    return found
+
+
+def surrogate_neurons():
+    """Return one neuron for every surrogate."""
+    return [spike_native.Neuron(surrogate=name, slope=1.7) for name in SURROGATES]
+
+
+def pytest_generate_tests(metafunc):
+    if "neuron" in metafunc.fixturenames:
+        every = {
+            "-".join(
+                (n.model, n.reset, n.surrogate, "detached" if n.detach_reset else "")
+            ).strip("-"): n
+            for n in neurons() + surrogate_neurons()
+        }
+        metafunc.parametrize("neuron", every.values(), ids=every.keys())
