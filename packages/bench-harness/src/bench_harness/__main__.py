@@ -218,12 +218,12 @@ def _conclude(console: Console, records: Sequence[Record], html: Path) -> None:
     for case in summarise(records):
         console.print(rich_table(case))
         for status, style in (("missing", "yellow"), ("failed", "red")):
-            lines = dict.fromkeys(
-                f"  {row.record.contender}: {status}: {status_line(row).splitlines()[0]}"
+            reasons = dict.fromkeys(
+                (row.record.contender, status_line(row).splitlines()[0])
                 for row in case.rows(status)
             )
-            for line in lines:
-                console.print(Text(line, style=style))
+            for contender, reason in reasons:
+                console.print(Text(f"  {contender}: {status}: {reason}", style=style))
         console.print()
     console.print(Text(f"Report: {html}"), soft_wrap=True)
 

@@ -85,7 +85,10 @@ def _span_of_speeds(case: CaseSummary, *, best: bool) -> str:
 
 
 def _unmeasured(case: CaseSummary) -> str:
-    failed, missing = len(case.rows("failed")), len(case.rows("missing"))
+    failed, missing = (
+        len({row.record.contender for row in case.rows(status)})
+        for status in ("failed", "missing")
+    )
     parts = [f'<span class="slower">{failed} failed</span>'] if failed else []
     parts += [f"{missing} missing"] if missing else []
     return "<br>".join(parts) or DASH

@@ -169,8 +169,8 @@ def _draw_lines(
     ys = [y for line in points.values() for _, y in line]
     if xs and min(xs) > 0 and max(xs) / min(xs) >= 8:
         axes.set_xscale("log", base=2)
-    if ys and min(ys) > 0:
-        axes.set_yscale("log")
+    if ys and max(ys) > 0:  # a logarithmic axis that knows where zero is
+        axes.set_yscale("symlog", linthresh=min(y for y in ys if y > 0))
     for contender, line in points.items():
         colour = theme.colour(case, contender)
         axes.plot(*zip(*sorted(line), strict=True), "o-", color=colour, label=contender)

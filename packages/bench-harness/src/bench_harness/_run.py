@@ -193,9 +193,10 @@ class _Runner:
             self.facts["first_s"] = answer["seconds"]
         # Where the workload sets the number of its repetitions, an extra one for
         # warming up may cost minutes: the first call has to do.
-        if not self.own_repeats and (answer := self._ask("timed", calls=1)):
-            shortest = max(answer["seconds"], 1e-9)
-            self.calls = max(1, round(self.settings.least_s / shortest))
+        if not self.own_repeats and (
+            answer := self._ask("calibrate", least_s=self.settings.least_s)
+        ):
+            self.calls = answer["calls"]
 
     def repeat(self) -> None:
         """Time one repetition."""

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ._compare import Comparison, label, show_change
+from ._compare import Compared, Comparison, label, show_change
 from ._summary import CaseSummary, Row, Spread
 from ._tables import Column, columns
 from ._text import number, parameters, quality_title, verdict
@@ -69,9 +69,9 @@ def _give_or_take(spread: Spread | None) -> str:
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print a comparison."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("case", "contender"):
-        table.add_column(title, overflow="fold")
-    for title in ("relative time", "time", "quality old", "new"):
+    table.add_column("case", overflow="fold")
+    table.add_column("contender", no_wrap=True)
+    for title in ("relative time", "time", "quality"):
         table.add_column(title, justify="right", no_wrap=True)
     for pair in comparison.compared:
         case = " ".join([pair.new.case, parameters(pair.new.params)]).strip()
@@ -80,8 +80,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             Text(pair.new.contender),
             Text(show_change(pair.relative)),
             Text(show_change(pair.absolute)),
-            Text(number(pair.old.score)),
-            Text(number(pair.new.score)),
+            Text(_show_quality(pair)),
             style="red" if pair.complaints else "",
         )
     console.print(table)
@@ -96,3 +95,9 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         console.print(Text(f"REGRESSION {line}", style="bold red"))
     if not comparison.regressions:
         console.print(Text("No regression.", style="green"))
+
+
+def _show_quality(pair: Compared) -> str:
+    if pair.old.score == pair.new.score:
+        return number(pair.new.score)
+    return f"{number(pair.old.score)}, now {number(pair.new.score)}"

@@ -65,6 +65,14 @@ class Worker:
         self.memory["rss_peak_of"] = "timed runs" if reset_peak() else "whole life"
         return answer
 
+    def calibrate(self, least_s: float) -> dict:
+        """Find how many calls fill `least_s`; one where a single call does."""
+        calls = 1
+        while (seconds := self.timed(calls)["seconds"] * calls) < least_s / 2:
+            # A cold call is far slower than a warm one: approach by leaps.
+            calls *= min(10, max(2, round(least_s / max(seconds, 1e-9))))
+        return {"calls": max(1, round(calls * least_s / seconds)) if least_s else 1}
+
     def timed(self, calls: int) -> dict:
         """Run so many times and return the mean seconds of one call."""
         run, sync = self.work.run, self.work.sync
