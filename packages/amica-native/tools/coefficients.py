@@ -5,12 +5,10 @@ within a few per cent of the minimax polynomial; the printed error is the worst 
 a fine grid.
 """
 
-import mpmath as mp
-
-mp.mp.dps = 60
+from typing import Any
 
 
-def fit(function, low, high, degree):
+def fit(mp: Any, function, low, high, degree):
     """Coefficients, constant term first, of the interpolant at Chebyshev nodes."""
     count = degree + 1
     nodes = [
@@ -24,9 +22,9 @@ def fit(function, low, high, degree):
     return list(mp.lu_solve(system, mp.matrix([function(node) for node in nodes])))
 
 
-def report(name, function, low, high, degree, weight=lambda x: mp.mpf(1)):
+def report(mp: Any, name, function, low, high, degree, weight):
     """Print one polynomial and its largest (weighted) error."""
-    coefficients = fit(function, low, high, degree)
+    coefficients = fit(mp, function, low, high, degree)
     error = max(
         abs(weight(x) * (mp.polyval(coefficients[::-1], x) - function(x)))
         for x in mp.linspace(low, high, 2001)
@@ -36,28 +34,36 @@ def report(name, function, low, high, degree, weight=lambda x: mp.mpf(1)):
         print(f"    {mp.nstr(coefficient, 20)},")
 
 
-def log2_over_t(t):
-    """log2(1 + t) / t."""
-    return mp.log(1 + t, 2) / t if t else 1 / mp.log(2)
-
-
-def log2_over_s(z):
-    """log2((1 + s) / (1 - s)) / s as a function of z = s * s."""
-    s = mp.sqrt(z)
-    return 2 * mp.atanh(s) / s / mp.log(2) if z else 2 / mp.log(2)
-
-
 def main():
     """Print all of them."""
+    import mpmath as mp
+
+    mp.mp.dps = 60
+
+    def one(x):
+        return 1
+
+    def itself(x):
+        return x
+
+    def exp2(f):
+        return mp.mpf(2) ** f
+
+    def log2_over_t(t):  # log2(1 + t) / t
+        return mp.log(1 + t, 2) / t if t else 1 / mp.log(2)
+
+    def log2_over_s(z):  # log2((1 + s) / (1 - s)) / s, in z = s * s
+        s = mp.sqrt(z)
+        return 2 * mp.atanh(s) / s / mp.log(2) if z else 2 / mp.log(2)
+
     half, root = mp.mpf(1) / 2, mp.sqrt(2)
-    for degree in (5, 6):
-        report("float exp2(f)", lambda f: mp.mpf(2) ** f, -half, half, degree)
-    report("double exp2(f)", lambda f: mp.mpf(2) ** f, -half, half, 11)
-    for degree in (7, 8):
-        name = "float log2(1+t)/t"
-        report(name, log2_over_t, 1 / root - 1, root - 1, degree, lambda t: t)
+    report(mp, "float exp2(f)", exp2, -half, half, 6, one)
+    report(mp, "double exp2(f)", exp2, -half, half, 11, one)
+    report(
+        mp, "float log2(1+t)/t", log2_over_t, 1 / root - 1, root - 1, 8, weight=itself
+    )
     largest = ((root - 1) / (root + 1)) ** 2
-    report("double log2(m)/s", log2_over_s, mp.mpf(0), largest, 7)
+    report(mp, "double log2(m)/s", log2_over_s, mp.mpf(0), largest, 7, one)
 
 
 if __name__ == "__main__":
