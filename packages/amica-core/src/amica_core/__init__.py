@@ -2,4 +2,18 @@
 
 from importlib.metadata import version as _version
 
+from ._amica import AMICA as AMICA
+from ._fit import fit as fit
+from ._model import Model as Model
+from ._model import initial_model as initial_model
+from ._rejection import Rejection as Rejection
+from ._result import Result as Result
+from ._settings import Bounds as Bounds
+from ._settings import LearningRate as LearningRate
+from ._settings import Newton as Newton
+from ._settings import Stopping as Stopping
+from ._sharing import Sharing as Sharing
+from ._statistics import Density as Density
+from ._switching import Switching as Switching
+
 __version__ = _version("amica-core")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gamma, gammaln
 
 from ._statistics import Density
 
@@ -24,6 +24,14 @@ _LOG_Z = {
     Density.GAUSSIAN: float(0.5 * np.log(2 * np.pi)),
     Density.LOGISTIC: float(np.log(4.0)),
     Density.SUB_GAUSSIAN: float(0.5 * np.log(2 * np.pi * np.e)),
+}
+
+# The sub-Gaussian is the mean of two unit normals around +1 and -1.
+_UNIT_VARIANCE = {
+    Density.SUPER_GAUSSIAN: 0.5918341149305851,
+    Density.GAUSSIAN: 1.0,
+    Density.LOGISTIC: np.pi**2 / 3,
+    Density.SUB_GAUSSIAN: 2.0,
 }
 
 # The Fortran program spells these constants as single-precision literals.
@@ -59,6 +67,13 @@ def log_normalizer(density: Density, rho: _Array, fortran: bool = False) -> _Arr
     if fortran:
         log_z = np.where(rho == 2.0, _LOG_SQRT_PI_FORTRAN, log_z)
     return log_z
+
+
+def unit_variance(density: Density, rho: _Array) -> _Array:
+    """Return the variance at unit scale for each shape in `rho`."""
+    if density == Density.GENERALIZED_GAUSSIAN:
+        return gamma(3 / rho) / gamma(1 / rho)
+    return np.full(rho.shape, _UNIT_VARIANCE[density])
 
 
 def evaluate(density: Density, y: _Array, rho: _Array, fortran: bool = False) -> Terms:

@@ -49,9 +49,9 @@ class Parameters(NamedTuple):
     offset: NDArray[np.float64]
     """$W_h c_h$, shape `(M, n)`; zero where the centres are left out."""
     log_weight: NDArray[np.float64]
-    """$w_h = \\log|\\det W_h| + \\log|\\det S| + \\log \\gamma_h$, shape `(M,)`."""
+    r"""$w_h = \log|\det W_h| + \log|\det S| + \log \gamma_h$, shape `(M,)`."""
     log_scale: NDArray[np.float64]
-    """$s_{hij} = \\log\\alpha + \\log\\beta - \\log Z(\\rho)$, shape `(M, n, J)`."""
+    r"""$s_{hij} = \log\alpha + \log\beta - \log Z(\rho)$, shape `(M, n, J)`."""
     mu: NDArray[np.float64]
     """Centres of the mixture terms, shape `(M, n, J)`."""
     beta: NDArray[np.float64]

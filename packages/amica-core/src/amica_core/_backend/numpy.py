@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from .._density import Terms, evaluate
 from .._statistics import Density, Options, Parameters, Statistics
@@ -34,7 +33,7 @@ class Backend:
         `10 * 8 * block_size * M * n * J` bytes.
     """
 
-    def __init__(self, block_size: int = 1024):
+    def __init__(self, block_size: int = 256):
         self.block_size = block_size
 
     def place(self, samples: SampleSource) -> _Blocks:
@@ -57,8 +56,11 @@ class Backend:
             for h in range(len(parameters.unmixing))
         ]
         joint = np.stack([m.joint for m in models], axis=1)
-        total = logsumexp(joint, axis=1)
-        posterior = np.exp(joint - total[:, None])
+        largest = joint.max(axis=1, keepdims=True)
+        posterior = np.exp(joint - largest)
+        evidence = posterior.sum(axis=1, keepdims=True)
+        posterior /= evidence
+        total = (largest + np.log(evidence))[:, 0]
         sums = [
             _sums(x, m, posterior[:, h], parameters.beta[h], options)
             for h, m in enumerate(models)

@@ -1,0 +1,49 @@
+"""Checks of arguments; every message names the argument, the wish and what was seen."""
+
+import numbers
+from typing import Any
+
+
+def check_integer(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"`{name}` must be an integer, got {value!r}")
+    if value < minimum:
+        raise ValueError(f"`{name}` must be at least {minimum}, got {value}")
+    return int(value)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float = 0.0,
+    high: float = float("inf"),
+    *,
+    closed: bool = False,
+) -> float:
+    """Return `value` as a float in `(low, high)`, borders included if `closed`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"`{name}` must be a number, got {value!r}")
+    inside = low <= value <= high if closed else low < value < high
+    if not inside:
+        brackets = "[]" if closed else "()"
+        raise ValueError(
+            f"`{name}` must lie in {brackets[0]}{low}, {high}{brackets[1]}, got {value}"
+        )
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return `value`, which must be one of `choices`."""
+    if value not in choices:
+        wanted = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"`{name}` must be one of {wanted}, got {value!r}")
+    return value
+
+
+def check_instance(name: str, value: Any, kind: type) -> None:
+    """Raise if `value` is not an instance of `kind`."""
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"`{name}` must be an instance of {kind.__name__}, got {value!r}"
+        )

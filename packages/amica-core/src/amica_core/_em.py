@@ -1,0 +1,226 @@
+"""The EM loop, written once over the backends: statistics, judgement, update."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ._backend.protocol import Backend
+from ._group import Group, sum_statistics
+from ._history import Record
+from ._model import Model, expectation_parameters
+from ._rejection import Rejection, reject
+from ._schedule import Schedule, StopReason
+from ._settings import Bounds
+from ._sharing import Sharing, share
+from ._sphere import Recording
+from ._statistics import Options, Statistics
+from ._switching import Switching, switch
+from ._update import maximize, mixing_direction
+
+# Steps that ended in a log-likelihood that is not finite are taken back this often.
+_MAX_RECOVERIES = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the loop does besides following its schedule."""
+
+    max_iter: int
+    rejection: Rejection | None
+    sharing: Sharing | None
+    switching: Switching | None
+    bounds: Bounds
+    fixed: frozenset[str]
+    rescale: bool
+    fortran: bool
+
+    def freezes_mixing(self, iteration: int) -> bool:
+        """Tell whether `A` stays: the Fortran program's habit, sharing or not."""
+        sharing = self.sharing or Sharing()
+        return (
+            self.fortran
+            and iteration >= sharing.start
+            and iteration % sharing.interval <= 5
+        )
+
+
+@dataclass
+class LoopState:
+    """Everything that changes between iterations, and that a checkpoint holds."""
+
+    model: Model
+    schedule: Schedule
+    kept: NDArray[np.bool_]
+    best: Model
+    best_log_likelihood: float = -np.inf
+    records: list[Record] = field(default_factory=list)
+    previous: float | None = None
+    rejections_done: int = 0
+    recoveries: int = 0
+    stop_reason: StopReason | None = None
+
+    @property
+    def iteration(self) -> int:
+        """Number of finished iterations."""
+        return len(self.records)
+
+    def forget_best(self) -> None:
+        """Start to look for the best model anew: log-likelihoods do not compare."""
+        self.best, self.best_log_likelihood = self.model, -np.inf
+
+
+def run(
+    state: LoopState,
+    recording: Recording,
+    backend: Backend,
+    plan: Plan,
+    group: Group,
+    after_iteration: Callable[[LoopState], None],
+) -> None:
+    """Iterate until a rule stops the fit; Ctrl-C stops it too.
+
+    `state` is changed in place and is consistent after every iteration.
+    """
+    blocks = backend.place(recording)
+    try:
+        while state.stop_reason is None:
+            _iterate(state, blocks, recording, backend, plan, group)
+            after_iteration(state)
+    except KeyboardInterrupt:
+        state.stop_reason = "interrupted"
+
+
+def expectation(
+    blocks: Iterable[Any],
+    model: Model,
+    recording: Recording,
+    backend: Backend,
+    options: Options,
+    kept: NDArray[np.bool_] | None,
+    centred: bool = True,
+) -> Statistics:
+    """Sum the statistics of the blocks of this process."""
+    parameters = expectation_parameters(
+        model, recording.sphering.log_det, centred=centred, fortran=options.fortran
+    )
+    total: Statistics | None = None
+    start = 0
+    for block in blocks:
+        stop = start + len(block)
+        part = None if kept is None else kept[start:stop]
+        sums = backend.statistics(block, parameters, options, part)
+        total = sums if total is None else total + sums
+        start = stop
+    assert total is not None
+    return total
+
+
+def _iterate(
+    state: LoopState,
+    blocks: Iterable[Any],
+    recording: Recording,
+    backend: Backend,
+    plan: Plan,
+    group: Group,
+) -> None:
+    iteration, model, schedule = state.iteration + 1, state.model, state.schedule
+    rejects = plan.rejection is not None and plan.rejection.is_due(
+        iteration, state.rejections_done, plan.fortran
+    )
+    switches = plan.switching is not None and plan.switching.is_due(iteration)
+    newton = schedule.uses_newton(iteration)
+    options = Options(
+        newton=newton, kurtosis=switches, joint=rejects, fortran=plan.fortran
+    )
+    # The Fortran program forgets the centres when it does not update them.
+    centred = not (plan.fortran and plan.fixed & {"A", "c"})
+    kept = None if state.kept.all() else state.kept
+    try:
+        with np.errstate(all="ignore"):
+            sums = expectation(
+                blocks, model, recording, backend, options, kept, centred
+            )
+            joint, sums = sums.joint, sum_statistics(sums, group)
+        log_likelihood = sums.log_likelihood / (sums.count * model.n_components)
+    except np.linalg.LinAlgError:  # a mixing matrix is singular
+        joint, sums, log_likelihood = None, None, np.nan
+    if sums is None or not np.isfinite(log_likelihood):
+        _recover(state, iteration, plan)
+        return
+
+    with np.errstate(all="ignore"):
+        direction = mixing_direction(model, sums, newton)
+    change = None if state.previous is None else log_likelihood - state.previous
+    reason = schedule.judge(iteration, change, direction.norm)
+    if log_likelihood > state.best_log_likelihood:
+        state.best, state.best_log_likelihood = model, log_likelihood
+    last = iteration == plan.max_iter
+    if reason is None and last and not plan.fortran:
+        # The model that is returned is then the one whose log-likelihood is known.
+        reason = "max_iter"
+    rate = 0.0
+    if reason is None:
+        moves = "A" not in plan.fixed and not plan.freezes_mixing(iteration)
+        if moves:
+            rate = schedule.mixing_rate(direction.newton)
+        with np.errstate(all="ignore"):
+            state.model = maximize(
+                model,
+                sums,
+                mixing_step=rate * direction.dA if moves else None,
+                shape_rate=schedule.shape_rate,
+                fixed=plan.fixed,
+                bounds=plan.bounds,
+                rescale=plan.rescale,
+            )
+        if plan.sharing is not None and plan.sharing.is_due(iteration):
+            shared = share(
+                state.model, recording.sphering.inverse, plan.sharing.threshold
+            )
+            if np.any(shared.slots != state.model.slots):
+                state.model = shared
+                state.forget_best()
+        if switches:
+            switched = switch(state.model, sums)
+            if np.any(switched.density != state.model.density):
+                state.model = switched
+                state.forget_best()
+        if rejects:
+            assert plan.rejection is not None and joint is not None
+            state.kept = reject(
+                logsumexp(joint, axis=1), state.kept, plan.rejection.threshold, group
+            )
+            state.rejections_done += 1
+            state.forget_best()
+    state.previous = log_likelihood
+    state.records.append(
+        Record(
+            log_likelihood, direction.norm, rate, direction.newton, round(sums.count)
+        )
+    )
+    state.stop_reason = "max_iter" if reason is None and last else reason
+
+
+def _recover(state: LoopState, iteration: int, plan: Plan) -> None:
+    """Go back to the best model with smaller steps, or give up."""
+    if state.best_log_likelihood == -np.inf and state.previous is None:
+        raise FloatingPointError(
+            "the log-likelihood of the initial values is not finite; check `init` and "
+            "the scale of `X`"
+        )
+    state.records.append(
+        Record(np.nan, np.nan, 0.0, False, int(np.count_nonzero(state.kept)))
+    )
+    state.recoveries += 1
+    if plan.fortran or state.recoveries > _MAX_RECOVERIES:
+        state.stop_reason = "not_finite"
+    elif iteration == plan.max_iter:
+        state.stop_reason = "max_iter"
+    else:
+        state.model, state.previous = state.best, None
+        state.schedule.rate *= state.schedule.learning_rate.factor
+        state.schedule.cut_ceilings(iteration)

@@ -1,0 +1,42 @@
+"""What a fit recorded of every iteration."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Record(NamedTuple):
+    """One iteration."""
+
+    log_likelihood: float
+    gradient_norm: float
+    learning_rate: float
+    newton: bool
+    n_kept: int
+
+
+class History(NamedTuple):
+    """Course of a fit; every array has one entry an iteration."""
+
+    log_likelihood: NDArray[np.float64]
+    """Nats per sample and component, of the model before the iteration's update."""
+    gradient_norm: NDArray[np.float64]
+    """Root mean square of the direction of the mixing columns."""
+    learning_rate: NDArray[np.float64]
+    """Step size of the iteration's update; 0 where the mixing columns stayed."""
+    newton: NDArray[np.bool_]
+    """Whether all models moved along Newton directions."""
+    n_kept: NDArray[np.int64]
+    """Samples in use."""
+
+    @classmethod
+    def of(cls, records: list[Record]) -> "History":
+        """Collect the records of a run."""
+        columns = zip(*records, strict=True) if records else ((),) * 5
+        kinds = (np.float64, np.float64, np.float64, np.bool_, np.int64)
+        return cls(*(np.array(c, dtype=k) for c, k in zip(columns, kinds, strict=True)))
+
+    def records(self) -> list[Record]:
+        """Return the iterations one by one."""
+        return [Record(*row) for row in zip(*(c.tolist() for c in self), strict=True)]

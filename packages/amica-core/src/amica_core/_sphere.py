@@ -1,0 +1,202 @@
+r"""Centring, sphering and rank: from channels to the space in which AMICA works.
+
+$x = S (X - m)$, with $S$ of shape `(n, channels)` and $n$ the number of components.
+"""
+
+import warnings
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from ._group import Group
+
+SpheringKind = Literal["symmetric", "principal", "diagonal"]
+
+# Rounding to float32 leaves about 1e-15 of the variance in a direction that average
+# referencing or interpolation has emptied; recorded EEG keeps more than 1e-9.
+RELATIVE_RANK_TOLERANCE = 1e-12
+# The Fortran program's `mineig`: an absolute bound, in squared units of the data.
+FORTRAN_RANK_TOLERANCE = 1e-15
+
+_BLOCK = 8192
+
+
+class Sphering(NamedTuple):
+    """An affine map to white components and back."""
+
+    mean: NDArray[np.float64]
+    """Channel means, shape `(channels,)`."""
+    matrix: NDArray[np.float64]
+    """$S$, shape `(n, channels)`."""
+    inverse: NDArray[np.float64]
+    """Pseudo-inverse of $S$, shape `(channels, n)`."""
+    log_det: float
+    """Log of the volume that $S$ scales by, added to every log-likelihood."""
+    variances: NDArray[np.float64]
+    """Eigenvalues of the covariance, descending, shape `(channels,)`."""
+
+
+class Recording:
+    """Samples that are centred and sphered when a block of them is asked for.
+
+    Parameters
+    ----------
+    data
+        Real samples, shape `(samples, channels)`; may be a memory map.
+    sphering
+        The map to apply.
+    """
+
+    def __init__(self, data: NDArray, sphering: Sphering):
+        self.data = data
+        self.sphering = sphering
+        self.n_samples = len(data)
+        self.n_components = len(sphering.matrix)
+
+    def block(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return sphered samples `start` to `stop`, shape `(stop - start, n)`."""
+        centred = self.data[start:stop] - self.sphering.mean
+        return np.ascontiguousarray(centred @ self.sphering.matrix.T)
+
+
+def moments(
+    data: NDArray, group: Group, center: bool = True
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean and the covariance (divided by T), block by block.
+
+    Raises
+    ------
+    ValueError
+        If `data` holds a NaN or an infinity.
+    """
+    n_channels = data.shape[1]
+    starts = range(0, len(data), _BLOCK)
+    total = np.zeros(n_channels + 1)
+    total[-1] = len(data)
+    for start in starts:
+        block = np.asarray(data[start : start + _BLOCK], dtype=np.float64)
+        _check_finite(block, start)
+        total[:-1] += block.sum(axis=0)
+    total = group.sum(total)
+    n_samples = total[-1]
+    mean = total[:-1] / n_samples if center else np.zeros(n_channels)
+    scatter = np.zeros((n_channels, n_channels))
+    for start in starts:
+        block = np.asarray(data[start : start + _BLOCK], dtype=np.float64) - mean
+        scatter += block.T @ block
+    return mean, group.sum(scatter) / n_samples
+
+
+def fit_sphering(
+    mean: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    kind: SpheringKind = "symmetric",
+    n_components: int | None = None,
+    fortran: bool = False,
+) -> Sphering:
+    r"""Return the sphering of data with these moments.
+
+    With eigenvalues $d_1 \ge d_2 \ge \dots$ and eigenvectors as the rows of $E$, the
+    rank is the number of $d_i > 10^{-12} d_1$ ($d_i > 10^{-15}$ in the Fortran
+    program), and $B$ holds the first $n$ rows $e_i / \sqrt{d_i}$.
+
+    Parameters
+    ----------
+    mean, covariance
+        Moments of the data, shapes `(channels,)` and `(channels, channels)`.
+    kind
+        `"symmetric"`: $R'B$ with the rotation $R$ that makes component $i$ look like
+        channel $i$ ($C^{-1/2}$ at full rank). `"principal"`: $B$ itself.
+        `"diagonal"`: every channel divided by its standard deviation.
+    n_components
+        Components to keep; None keeps the rank.
+    fortran
+        Use the Fortran program's rank rule and its halved log-determinant of the
+        diagonal kind.
+
+    Raises
+    ------
+    ValueError
+        If `n_components` exceeds the rank, or a channel is constant where `kind` is
+        `"diagonal"`.
+    """
+    n_channels = len(mean)
+    variances, eigenvectors = np.linalg.eigh(covariance)
+    variances, eigenvectors = variances[::-1], eigenvectors[:, ::-1].T
+    if kind == "diagonal":
+        return _diagonal(mean, covariance, variances, n_components, fortran)
+    bound = (
+        FORTRAN_RANK_TOLERANCE
+        if fortran
+        else (RELATIVE_RANK_TOLERANCE * max(variances[0], np.finfo(float).tiny))
+    )
+    rank = int(np.sum(variances > bound))
+    if rank == 0:
+        raise ValueError("`X` must vary, got channels that are all constant")
+    n = rank if n_components is None else n_components
+    if n > rank:
+        if not fortran:
+            raise ValueError(
+                f"`n_components` must be at most the rank of the data, {rank} "
+                f"({n_channels} channels), got {n}"
+            )
+        n = rank
+    if rank < n_channels and n_components is None:
+        warnings.warn(
+            f"the {n_channels} channels have rank {rank} (average reference, "
+            f"interpolated or constant channels?); {rank} components are fitted",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    whitening = eigenvectors[:n] / np.sqrt(variances[:n, None])
+    matrix = whitening
+    if kind == "symmetric":
+        matrix = _nearest_rotation(eigenvectors[:n, :n]).T @ whitening
+    log_det = -0.5 * float(np.sum(np.log(variances[:n])))
+    return Sphering(mean, matrix, scipy.linalg.pinv(matrix), log_det, variances)
+
+
+def _diagonal(
+    mean: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    variances: NDArray[np.float64],
+    n_components: int | None,
+    fortran: bool,
+) -> Sphering:
+    n_channels = len(mean)
+    deviations = np.sqrt(np.diag(covariance))
+    if not np.all(deviations > 0):
+        constant = np.flatnonzero(deviations == 0).tolist()
+        raise ValueError(
+            f'`sphering="diagonal"` needs channels that vary, got constant {constant}'
+        )
+    if n_components not in (None, n_channels):
+        raise ValueError(
+            f'`n_components` must be None or {n_channels} with `sphering="diagonal"`, '
+            f"which keeps every channel, got {n_components}"
+        )
+    log_det = -float(np.sum(np.log(deviations)))
+    if fortran:
+        log_det /= 2
+    return Sphering(
+        mean, np.diag(1 / deviations), np.diag(deviations), log_det, variances
+    )
+
+
+def _nearest_rotation(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the orthogonal factor of the polar decomposition."""
+    left, _, right = np.linalg.svd(matrix)
+    return left @ right
+
+
+def _check_finite(block: NDArray[np.float64], start: int) -> None:
+    if np.isfinite(block).all():
+        return
+    sample, channel = np.argwhere(~np.isfinite(block))[0]
+    value = "NaN" if np.isnan(block[sample, channel]) else "infinity"
+    raise ValueError(
+        f"`X` must be finite, got {value} (NaN or inf) in sample {start + sample}, "
+        f"channel {channel}; leave such samples out or interpolate them"
+    )
