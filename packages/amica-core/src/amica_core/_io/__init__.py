@@ -1,0 +1,1 @@
+"""Files and objects of other programs: the Fortran program, EEGLAB, MNE."""
