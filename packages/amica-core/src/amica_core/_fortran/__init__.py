@@ -1,0 +1,1 @@
+"""The Fortran program as an engine: run it, watch it, load what it wrote."""
