@@ -2,4 +2,7 @@
 
 from importlib.metadata import version as _version
 
+from ._associative import Associative as Associative
+from ._recurrence import linear_recurrence as linear_recurrence
+
 __version__ = _version("spike-parallel")

@@ -1,0 +1,7 @@
+"""Double precision and strict dtypes and ranks: a hidden promotion is an error."""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
