@@ -53,7 +53,8 @@ def test_a_bad_case_names_the_argument(argument, value):
         ("curves", []),
         ("scratch_bytes", -1),
         ("scratch_bytes", 1.5),
-        ("repeats", 0),
+        ("scratch_bytes", True),
+        ("repeats", -1),
         ("repeats", True),
     ],
 )

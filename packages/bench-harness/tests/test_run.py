@@ -104,6 +104,23 @@ def _(n):
     assert count.read_text() == "xx"  # the first call and the timed one
 
 
+def test_without_repetitions_the_first_call_is_the_measurement(write_cases):
+    text = (
+        CASE
+        + """
+@case.contender("training")
+def _(n):
+    return Workload(run=lambda: bytearray(40 * 2**20), repeats=0,
+                    quality=lambda out: {"error": 0}, scratch_bytes=lambda: 5)
+"""
+    )
+    training = measured(write_cases(text))["training"]
+    assert training.times_s == [training.first_s] and training.calls == 1
+    memory = training.memory
+    assert memory["scratch_bytes"] == 5
+    assert memory["rss_peak_bytes"] >= memory["rss_before_bytes"] + 30 * 2**20
+
+
 def test_the_budget_ends_rounds_but_not_before_three(write_cases):
     settings = Profile(repeats=50, least_s=0.05, budget_s=0.1, timeout_s=30.0)
     assert len(measured(write_cases(CASE), settings)["base"].times_s) == 3
@@ -138,9 +155,14 @@ FAILURES = {
         " curves=lambda out: {'loss': 3})",
         "curve 'loss' must be a sequence of numbers",
     ),
+    "scratch that is none": (
+        "return Workload(run=lambda: 1, quality=lambda out: {'error': 0},"
+        " scratch_bytes=lambda: 'a lot')",
+        "`scratch_bytes` must return an integer of at least 0, got 'a lot'",
+    ),
     "death": (
         "print('last words', file=sys.stderr); os.abort()",
-        "died with signal 6 during `setup`; its last words:\nlast words",
+        "died with signal 6 during `setup`\nits last words:\nlast words",
     ),
     "exit": ("os._exit(3)", "died with exit status 3"),
 }

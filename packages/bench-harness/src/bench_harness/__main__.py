@@ -20,7 +20,7 @@ from ._report import write_report
 from ._run import plan, run_cases
 from ._summary import summarise
 from ._tables import status_line
-from ._terminal import print_comparison, rich_table
+from ._terminal import case_table, print_comparison
 from ._text import parameters
 
 FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -216,7 +216,7 @@ def _say_what_is_left_out(chosen: Sequence[Found], profile: str) -> None:
 
 def _conclude(console: Console, records: Sequence[Record], html: Path) -> None:
     for case in summarise(records):
-        console.print(rich_table(case))
+        console.print(case_table(case, console.width))
         for status, style in (("missing", "yellow"), ("failed", "red")):
             reasons = dict.fromkeys(
                 (row.record.contender, status_line(row).splitlines()[0])

@@ -52,12 +52,15 @@ class Workload:
     curves : callable, optional
         From the last output to a mapping of curves: a sequence of numbers, or a pair
         ``(x, y)`` of sequences. Called once, after timing.
-    scratch_bytes : int, optional
-        Planned temporary memory of one repetition, for JAX
-        ``compiled.memory_analysis().temp_size_in_bytes``.
+    scratch_bytes : int or callable, optional
+        Planned temporary memory of one repetition, or a function without arguments that
+        returns it and is called after timing. For JAX that is ``lambda:
+        jitted.lower(x).compile().memory_analysis().temp_size_in_bytes``: done before
+        the first call it would compile, and the first call would seem to cost nothing.
     repeats : int, optional
         Timed repetitions after the first call, instead of the profile's number. Use 1
-        for something long like a whole training.
+        for something long like a whole training, and 0 where the first call itself is
+        the measurement: then compiling counts as part of it.
 
     Examples
     --------
@@ -70,7 +73,7 @@ class Workload:
     sync: Callable[[Any], Any] = _identity
     quality: Callable[[Any], Mapping[str, float]] | None = None
     curves: Callable[[Any], Mapping[str, Sequence]] | None = None
-    scratch_bytes: int | None = None
+    scratch_bytes: int | Callable[[], int] | None = None
     repeats: int | None = None
 
     def __post_init__(self) -> None:
@@ -80,10 +83,19 @@ class Workload:
         for name in ("quality", "curves"):
             value = getattr(self, name)
             _expect(value is None or callable(value), name, "callable or None", value)
-        for name, least in (("scratch_bytes", 0), ("repeats", 1)):
-            value = getattr(self, name)
-            ok = value is None or (_is_integer(value) and value >= least)
-            _expect(ok, name, f"an integer of at least {least} or None", value)
+        scratch, repeats = self.scratch_bytes, self.repeats
+        _expect(
+            scratch is None or callable(scratch) or _is_count(scratch),
+            "scratch_bytes",
+            "an integer of at least 0, a function that returns one, or None",
+            scratch,
+        )
+        _expect(
+            repeats is None or _is_count(repeats),
+            "repeats",
+            "an integer of at least 0 or None",
+            repeats,
+        )
 
 
 @dataclass(frozen=True)
@@ -257,8 +269,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _check_profiles(profiles: Mapping[str, Sequence[Params]]) -> None:

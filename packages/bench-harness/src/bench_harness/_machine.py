@@ -33,7 +33,7 @@ def machine_facts() -> dict[str, Any]:
         "arch": platform.machine(),
         "system": platform.system(),
         "cores": os.cpu_count(),
-        "usable_cores": _usable_cores(),
+        "usable_cores": usable_cores(),
         "memory_bytes": _memory_bytes(),
         "load_1min": load_average(),
     }
@@ -99,7 +99,8 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _usable_cores() -> int | None:
+def usable_cores() -> int | None:
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()

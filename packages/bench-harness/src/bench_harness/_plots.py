@@ -10,7 +10,7 @@ from ._case import Params
 from ._summary import CaseSummary, GroupSummary, Row
 from ._text import parameters, scalar, seconds, size, times
 
-WIDTH, HEIGHT, DPI = 6.4, 3.8, 144
+WIDTH, HEIGHT, DPI = 5.0, 3.1, 184
 
 
 @dataclass(frozen=True)

@@ -114,5 +114,5 @@ class WorkerProcess:
         self._errors.seek(0)
         words = self._errors.read().decode(errors="replace").strip()[-_TAIL:]
         return f"the process died {how} during `{operation}`" + (
-            f"; its last words:\n{words}" if words else ""
+            f"\nits last words:\n{words}" if words else ""
         )

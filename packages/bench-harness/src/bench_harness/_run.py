@@ -5,6 +5,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any
 
 from ._case import Contender, Params
 from ._discover import Found
-from ._machine import git_state, load_average, machine_facts
+from ._machine import git_state, load_average, machine_facts, usable_cores
 from ._process import WorkerFailed, WorkerProcess
 from ._profiles import LEAST_ROUNDS, Profile, profile_named
 from ._records import Key, Record, Writer, _decode, read_results
@@ -175,8 +176,8 @@ class _Runner:
         self.times: list[float] = []
         self.spent_s = 0.0
 
-    def prepare(self) -> None:
-        """Set up, run once, and find how many calls a repetition needs."""
+    def set_up(self) -> None:
+        """Let the contender import and prepare what it needs."""
         found = self.group.found
         answer = self._ask(
             "setup",
@@ -188,9 +189,15 @@ class _Runner:
         if answer:
             self.facts["setup_s"] = answer["setup_s"]
             self.own_repeats = answer["repeats"] is not None
-            self.repeats = answer["repeats"] or self.settings.repeats
+            if answer["repeats"] is not None:
+                self.repeats = answer["repeats"]
+
+    def warm_up(self) -> None:
+        """Run for the first time and find how many calls a repetition needs."""
         if answer := self._ask("first"):
             self.facts["first_s"] = answer["seconds"]
+            if self.repeats == 0:
+                self.times.append(answer["seconds"])
         # Where the workload sets the number of its repetitions, an extra one for
         # warming up may cost minutes: the first call has to do.
         if not self.own_repeats and (
@@ -245,9 +252,10 @@ def _interleave(
         progress(min(done / total, 1.0), f"{group.label}: {runner.name} {doing}")
         done += steps
 
+    _set_up(group, runners, progress)
     for runner in runners:
-        tell("sets up", runner, 3)
-        runner.prepare()
+        tell("runs for the first time", runner, 3)
+        runner.warm_up()
     for number, active in enumerate(_rounds(group, runners, settings), start=1):
         for runner in active:
             tell(f"round {number}", runner, 1)
@@ -256,6 +264,18 @@ def _interleave(
     for runner in runners:
         tell("is judged", runner, 1)
         runner.finish()
+
+
+def _set_up(group: Group, runners: list[_Runner], progress: Progress) -> None:
+    """Set up as many at a time as there are cores: this is not timed."""
+    progress(0.0, f"{group.label}: all contenders set up")
+    pool = ThreadPoolExecutor(usable_cores() or 1)
+    try:
+        for _ in pool.map(_Runner.set_up, runners):
+            pass
+    finally:
+        # On an interrupt the workers are killed next, which ends the threads.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _rounds(

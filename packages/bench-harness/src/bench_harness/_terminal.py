@@ -1,49 +1,69 @@
 """What the terminal shows: the table of a case, and two runs held side by side."""
 
+import textwrap
+from collections.abc import Iterable
+from itertools import zip_longest
+
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ._compare import Compared, Comparison, label, show_change
+from ._records import Key
 from ._summary import CaseSummary, Row, Spread
 from ._tables import Column, columns
 from ._text import number, parameters, quality_title, verdict
 
 
-def rich_table(case: CaseSummary) -> Table:
-    """Return the table of a case for the terminal."""
-    table = Table(
-        title=Text(case.name, style="bold"),
-        caption=Text(case.claim, style="italic"),
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    shown = _few(columns(case))
-    table.add_column("contender", no_wrap=True)
-    for column in shown:
-        title = quality_title(case) if column.kind == "headline" else column.title
-        table.add_column(title, justify="right", no_wrap=True)
+def case_table(case: CaseSummary, width: int) -> Group:
+    """Return a heading and one table a parameter set, at most `width` columns wide."""
+    lines: list[RenderableType] = [Text(case.name, style="bold"), Text(case.claim)]
+    titles, rows = _fitting(case, width)
+    widths = _widths(titles, rows.values())
     for group in case.groups:
-        if len(case.groups) > 1 or group.params:
-            table.add_section()
-            table.add_row(Text(parameters(group.params), style="cyan"))
+        if group.params:
+            lines += ["", Text(parameters(group.params), style="cyan")]
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for title, least in zip(titles, widths, strict=True):
+            justify = "left" if title == titles[0] else "right"
+            table.add_column(title, justify=justify, min_width=least, no_wrap=True)
         for row in group.rows:
-            table.add_row(*_rich_row(row, shown))
-    return table
+            table.add_row(*rows[row.record.key])
+        lines.append(table)
+    return Group(*lines)
 
 
-def _few(shown: list[Column]) -> list[Column]:
-    """Leave the lesser columns to the report: a terminal is narrow."""
-    memory = [column for column in shown if column.kind == "memory"][:1]
-    main = ("time", "speed", "headline", "first")
-    return [column for column in shown if column.kind in main] + memory
+def _fitting(case: CaseSummary, width: int) -> tuple[list[str], dict[Key, list[Text]]]:
+    """Leave columns to the report, from the right, until the rest fits."""
+    every = columns(case)
+    by_kind = {column.kind: column for column in reversed(every)}
+    wanted = ("time", "speed", "headline", "memory", "first")
+    shown = [by_kind[kind] for kind in wanted if kind in by_kind]
+    while True:
+        rows = {
+            row.record.key: _cells(row, shown) for g in case.groups for row in g.rows
+        }
+        titles = ["contender", *(_title(case, column) for column in shown)]
+        widths = _widths(titles, rows.values())
+        if sum(widths) + 3 * len(widths) <= width or len(shown) <= 2:
+            return titles, rows
+        shown = shown[:-1]
 
 
-def _rich_row(row: Row, shown: list[Column]) -> list[Text]:
-    name = Text("  " + row.record.contender)
+def _widths(titles: list[str], rows: Iterable[list[Text]]) -> list[int]:
+    lines = [[max(map(len, title.splitlines())) for title in titles]]
+    lines += [[len(cell) for cell in row] for row in rows]
+    return [max(column) for column in zip_longest(*lines, fillvalue=0)]
+
+
+def _title(case: CaseSummary, column: Column) -> str:
+    title = quality_title(case) if column.kind == "headline" else column.title
+    return textwrap.fill(title, 14, break_long_words=False)
+
+
+def _cells(row: Row, shown: list[Column]) -> list[Text]:
+    name = Text(row.record.contender)
     if row.record.status != "ok":
         style = "red" if row.record.status == "failed" else "yellow"
         return [name, Text(row.record.status, style=style)]

@@ -57,7 +57,11 @@ class Worker:
         reset_peak()
         self.memory["rss_before_bytes"] = resident_bytes()
         answer = self.timed(1)
-        self.memory["rss_first_peak_bytes"] = peak_bytes()
+        peak = peak_bytes()
+        self.memory["rss_first_peak_bytes"] = peak
+        if self.work.repeats == 0:
+            self.memory |= {"rss_peak_bytes": peak, "rss_peak_of": "first call"}
+            return answer
         # Without this a full collection walks all that the set-up imported, and takes
         # longer than many a repetition.
         gc.collect()
@@ -86,8 +90,9 @@ class Worker:
 
     def finish(self) -> dict:
         """Judge the last output and collect what a record says of the process."""
-        self.memory["rss_peak_bytes"] = peak_bytes()
-        self.memory["scratch_bytes"] = self.work.scratch_bytes
+        if self.work.repeats != 0:
+            self.memory["rss_peak_bytes"] = peak_bytes()
+        self.memory["scratch_bytes"] = _scratch(self.work)
         devices = device_facts()
         peaks = [d["peak_bytes"] for d in devices if d["peak_bytes"]]
         self.memory["device_peak_bytes"] = sum(peaks) if peaks else None
@@ -99,6 +104,18 @@ class Worker:
             "environment": telling_environment(),
             "software": software_versions(),
         }
+
+
+def _scratch(work: Workload) -> int | None:
+    scratch = work.scratch_bytes
+    if not callable(scratch):
+        return scratch
+    planned = scratch()
+    if not isinstance(planned, int) or planned < 0:
+        raise TypeError(
+            f"`scratch_bytes` must return an integer of at least 0, got {planned!r}."
+        )
+    return planned
 
 
 def _quality(
