@@ -178,7 +178,7 @@ def rejection_lines(
         line("minimum likelihood value =", log_likelihood.min()),
         line("average likelihood value =", mean),
         line("standard deviation       =", deviation),
-        line("rejecting data with likelihood less than ", bound),
+        line("rejecting data with likelihood less than", bound),
         count + ending,
     ]
 
