@@ -3,6 +3,10 @@
 import numbers
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
 
 def check_integer(name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`."""
@@ -47,3 +51,35 @@ def check_instance(name: str, value: Any, kind: type) -> None:
         raise TypeError(
             f"`{name}` must be an instance of {kind.__name__}, got {value!r}"
         )
+
+
+def check_samples(X: ArrayLike) -> NDArray:
+    """Return `X` as a real float array of samples by channels, copied only if need be.
+
+    Raises
+    ------
+    ValueError
+        If `X` is not two-dimensional, or has no more samples than channels.
+    """
+    data = check_array(
+        X,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,  # checked block by block, with the place
+        ensure_min_samples=2,
+        estimator="AMICA",
+        input_name="X",
+        allow_nd=True,
+    )
+    if data.ndim != 2:
+        raise ValueError(
+            f"`X` must be (samples, channels), got {data.ndim} dimensions of sizes "
+            f"{data.shape}; join epochs along time first, for MNE's as "
+            "`epochs.transpose(0, 2, 1).reshape(-1, n_channels)`"
+        )
+    n_samples, n_channels = data.shape
+    if n_samples <= n_channels:
+        raise ValueError(
+            f"`X` must have more samples (rows) than channels (columns), got "
+            f"{n_samples} x {n_channels}; pass `X.T` if it is (channels, samples)"
+        )
+    return data

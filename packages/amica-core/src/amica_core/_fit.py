@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
 from ._backend.protocol import load_backend
-from ._check import check_choice, check_instance, check_integer
+from ._check import check_choice, check_instance, check_integer, check_samples
 from ._em import LoopState, Plan, run
 from ._group import Alone, Group
 from ._history import History
@@ -19,7 +19,14 @@ from ._result import Result
 from ._schedule import Schedule
 from ._settings import Bounds, LearningRate, Newton, Stopping
 from ._sharing import Sharing
-from ._sphere import Recording, Sphering, SpheringKind, fit_sphering, moments
+from ._sphere import (
+    SPHERING_KINDS,
+    Recording,
+    Sphering,
+    SpheringKind,
+    fit_sphering,
+    moments,
+)
 from ._statistics import Density
 from ._switching import Switching
 
@@ -84,7 +91,7 @@ def fit(
         Kind of these terms; `"switching"` (or a `Switching`) chooses the sub- or the
         super-Gaussian for each source by its kurtosis.
     sphering
-        How channels are made white; see `fit_sphering`.
+        How channels are made white; the `kind` of `sphere`.
     center
         Whether channel means are subtracted first.
     max_iter
@@ -145,7 +152,7 @@ def fit(
     (3, 3)
     """
     data = check_samples(X)
-    check_choice("sphering", sphering, ("symmetric", "principal", "diagonal"))
+    check_choice("sphering", sphering, SPHERING_KINDS)
     if compatibility is not None:
         check_choice("compatibility", compatibility, ("fortran",))
     fortran = compatibility == "fortran"
@@ -164,8 +171,6 @@ def fit(
         rescale=rescale,
         fortran=fortran,
     )
-    if n_components is not None:
-        check_integer("n_components", n_components, 1)
     engine = load_backend(backend, **(backend_options or {}))
 
     if isinstance(init, Result):
@@ -198,38 +203,6 @@ def fit(
         stop_reason=state.stop_reason or "interrupted",
         fortran=fortran,
     )
-
-
-def check_samples(X: ArrayLike) -> NDArray:
-    """Return `X` as a real float array of samples by channels, copied only if need be.
-
-    Raises
-    ------
-    ValueError
-        If `X` is not two-dimensional, or has no more samples than channels.
-    """
-    data = check_array(
-        X,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,  # checked block by block, with the place
-        ensure_min_samples=2,
-        estimator="AMICA",
-        input_name="X",
-        allow_nd=True,
-    )
-    if data.ndim != 2:
-        raise ValueError(
-            f"`X` must be (samples, channels), got {data.ndim} dimensions of sizes "
-            f"{data.shape}; join epochs along time first, for MNE's as "
-            "`epochs.transpose(0, 2, 1).reshape(-1, n_channels)`"
-        )
-    n_samples, n_channels = data.shape
-    if n_samples <= n_channels:
-        raise ValueError(
-            f"`X` must have more samples (rows) than channels (columns), got "
-            f"{n_samples} x {n_channels}; pass `X.T` if it is (channels, samples)"
-        )
-    return data
 
 
 def _check_settings(
@@ -272,15 +245,15 @@ def _check_settings(
         if switching is not None
         else Density[str(density).upper()]
     )
-    if fortran and code in (1, 4) and n_mixtures > 1:
-        raise ValueError(
-            "`n_mixtures` must be 1 for the sub- and super-Gaussian densities with "
-            '`compatibility="fortran"`: the program reads memory that it never wrote'
-        )
     if fortran and switching is not None:
         raise ValueError(
             '`density="switching"` does not exist with `compatibility="fortran"`: the '
             "program parses its settings and ignores them"
+        )
+    if fortran and code in (1, 4) and n_mixtures > 1:
+        raise ValueError(
+            "`n_mixtures` must be 1 for the sub- and super-Gaussian densities with "
+            '`compatibility="fortran"`: the program reads memory that it never wrote'
         )
     plan = Plan(
         max_iter=max_iter,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._check import check_integer, check_number
 from ._density import log_normalizer
 from ._statistics import Density, Parameters
 
@@ -84,6 +85,10 @@ def initial_model(
         Generator or seed of the jitter that tells sources and models apart; None for
         none at all: identity mixing, equal scales, evenly spaced centres.
     """
+    check_integer("n_components", n_components, 1)
+    check_integer("n_models", n_models, 1)
+    check_integer("n_mixtures", n_mixtures, 1)
+    check_number("rho", rho)
     n, M, J, K = n_components, n_models, n_mixtures, n_components * n_models
     mu = np.repeat(np.arange(J)[:, None] - (J - 1) / 2, K, axis=1)
     beta = np.ones((J, K))

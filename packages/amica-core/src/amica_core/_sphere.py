@@ -8,11 +8,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ._group import Group
+from ._check import check_choice, check_integer, check_samples
+from ._group import Alone, Group
 
 SpheringKind = Literal["symmetric", "principal", "diagonal"]
+SPHERING_KINDS = ("symmetric", "principal", "diagonal")
 
 # Rounding to float32 leaves about 1e-15 of the variance in a direction that average
 # referencing or interpolation has emptied; recorded EEG keeps more than 1e-9.
@@ -37,6 +39,10 @@ class Sphering(NamedTuple):
     variances: NDArray[np.float64]
     """Eigenvalues of the covariance, descending, shape `(channels,)`."""
 
+    def apply(self, data: NDArray) -> NDArray[np.float64]:
+        """Return samples, shape `(samples, channels)`, sphered: `(samples, n)`."""
+        return np.ascontiguousarray((data - self.mean) @ self.matrix.T)
+
 
 class Recording:
     """Samples that are centred and sphered when a block of them is asked for.
@@ -57,8 +63,7 @@ class Recording:
 
     def block(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return sphered samples `start` to `stop`, shape `(stop - start, n)`."""
-        centred = self.data[start:stop] - self.sphering.mean
-        return np.ascontiguousarray(centred @ self.sphering.matrix.T)
+        return self.sphering.apply(self.data[start:stop])
 
 
 def moments(
@@ -89,6 +94,52 @@ def moments(
     return mean, group.sum(scatter) / n_samples
 
 
+def sphere(
+    X: ArrayLike,
+    n_components: int | None = None,
+    *,
+    kind: SpheringKind = "symmetric",
+    center: bool = True,
+) -> Sphering:
+    r"""Return the sphering that `fit` begins with.
+
+    With eigenvalues $d_1 \ge d_2 \ge \dots$ of the covariance and eigenvectors as the
+    rows of $E$, the rank is the number of $d_i > 10^{-12} d_1$, and $B$ holds the
+    first $n$ rows $e_i / \sqrt{d_i}$.
+
+    Parameters
+    ----------
+    X
+        Real, finite samples, shape `(samples, channels)`.
+    n_components
+        Components to keep; None keeps the rank, with a warning where it is below the
+        number of channels.
+    kind
+        `"symmetric"`: $R'B$ with the rotation $R$ that makes component $i$ look like
+        channel $i$ ($C^{-1/2}$ at full rank). `"principal"`: $B$ itself.
+        `"diagonal"`: every channel divided by its standard deviation.
+    center
+        Whether channel means are subtracted.
+
+    Raises
+    ------
+    ValueError
+        If `X` cannot be used, `n_components` exceeds the rank, or a channel is
+        constant where `kind` is `"diagonal"`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3)) * [1, 2, 3]
+    >>> x = sphere(X).apply(X)
+    >>> bool(np.allclose(np.cov(x.T, bias=True), np.eye(3)))
+    True
+    """
+    check_choice("kind", kind, SPHERING_KINDS)
+    mean, covariance = moments(check_samples(X), Alone(), center)
+    return fit_sphering(mean, covariance, kind, n_components)
+
+
 def fit_sphering(
     mean: NDArray[np.float64],
     covariance: NDArray[np.float64],
@@ -96,32 +147,13 @@ def fit_sphering(
     n_components: int | None = None,
     fortran: bool = False,
 ) -> Sphering:
-    r"""Return the sphering of data with these moments.
+    """Return the sphering of data with these moments; see `sphere`.
 
-    With eigenvalues $d_1 \ge d_2 \ge \dots$ and eigenvectors as the rows of $E$, the
-    rank is the number of $d_i > 10^{-12} d_1$ ($d_i > 10^{-15}$ in the Fortran
-    program), and $B$ holds the first $n$ rows $e_i / \sqrt{d_i}$.
-
-    Parameters
-    ----------
-    mean, covariance
-        Moments of the data, shapes `(channels,)` and `(channels, channels)`.
-    kind
-        `"symmetric"`: $R'B$ with the rotation $R$ that makes component $i$ look like
-        channel $i$ ($C^{-1/2}$ at full rank). `"principal"`: $B$ itself.
-        `"diagonal"`: every channel divided by its standard deviation.
-    n_components
-        Components to keep; None keeps the rank.
-    fortran
-        Use the Fortran program's rank rule and its halved log-determinant of the
-        diagonal kind.
-
-    Raises
-    ------
-    ValueError
-        If `n_components` exceeds the rank, or a channel is constant where `kind` is
-        `"diagonal"`.
+    `fortran` uses the Fortran program's rank rule and halves the log-determinant of
+    the diagonal kind.
     """
+    if n_components is not None:
+        check_integer("n_components", n_components, 1)
     n_channels = len(mean)
     variances, eigenvectors = np.linalg.eigh(covariance)
     variances, eigenvectors = variances[::-1], eigenvectors[:, ::-1].T

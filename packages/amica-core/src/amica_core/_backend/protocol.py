@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._check import check_choice
 from .._statistics import Options, Parameters, Statistics
 
 
@@ -61,11 +62,15 @@ class Backend(Protocol):
         ...
 
 
+BACKENDS = ("numpy", "native")
+
+
 def load_backend(name: str, **settings: Any) -> Backend:
     """Return a new backend by its name.
 
     A backend `name` is the module `amica_core._backend.name` with a class `Backend`.
     """
+    check_choice("backend", name, BACKENDS)
     try:
         module = import_module(f"amica_core._backend.{name}")
     except ModuleNotFoundError as error:
