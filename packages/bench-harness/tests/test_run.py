@@ -6,7 +6,7 @@ from bench_harness import UsageError, load_cases, read_results, run_cases
 from bench_harness._profiles import Profile, profile_named
 from bench_harness._run import measure, plan
 
-FAST = Profile(repeats=3, least_s=0.0, budget_s=60.0, timeout_s=30.0)
+FAST = Profile(repeats=3, least_s=0.0, budget_s=60.0, least_rounds=3, timeout_s=30.0)
 
 CASE = """
 case = Case(name="demo", claim="It is.", baseline="base", quality="error",
@@ -67,7 +67,9 @@ for name in "abc":
     def _(name=name):
         return Workload(run=lambda: entry(name))
 """
-    settings = Profile(repeats=6, least_s=0.0, budget_s=60.0, timeout_s=30.0)
+    settings = Profile(
+        repeats=6, least_s=0.0, budget_s=60.0, least_rounds=3, timeout_s=30.0
+    )
     assert len(measured(write_cases(text), settings)["a"].times_s) == 6
     lines = [line.split() for line in log.read_text().splitlines()]
     pids = {name: {pid for who, pid in lines if who == name} for name in "abc"}
@@ -80,7 +82,9 @@ for name in "abc":
 
 
 def test_short_runs_are_called_many_times(write_cases):
-    settings = Profile(repeats=3, least_s=0.02, budget_s=60.0, timeout_s=30.0)
+    settings = Profile(
+        repeats=3, least_s=0.02, budget_s=60.0, least_rounds=3, timeout_s=30.0
+    )
     base = measured(write_cases(CASE), settings)["base"]
     assert base.calls > 100 and max(base.times_s) < 0.01
 
@@ -122,7 +126,9 @@ def _(n):
 
 
 def test_the_budget_ends_rounds_but_not_before_three(write_cases):
-    settings = Profile(repeats=50, least_s=0.05, budget_s=0.1, timeout_s=30.0)
+    settings = Profile(
+        repeats=50, least_s=0.05, budget_s=0.1, least_rounds=3, timeout_s=30.0
+    )
     assert len(measured(write_cases(CASE), settings)["base"].times_s) == 3
 
 
@@ -195,7 +201,9 @@ def _(n):
     return Workload(run=lambda: time.sleep(60), quality=lambda out: {"error": 0})
 """
     )
-    settings = Profile(repeats=3, least_s=0.0, budget_s=60.0, timeout_s=5.0)
+    settings = Profile(
+        repeats=3, least_s=0.0, budget_s=60.0, least_rounds=3, timeout_s=5.0
+    )
     begin = time.monotonic()
     slow = measured(write_cases(text), settings)["slow"]
     assert slow.status == "failed"

@@ -18,7 +18,9 @@ class Profile:
         cold caches do not weigh on it.
     budget_s : float
         Once the contenders of a case have been timed for this long in sum, no
-        further round begins, but three rounds are always made.
+        further round begins.
+    least_rounds : int
+        So many rounds are made whatever they take.
     timeout_s : float
         How long a worker may take for one step: setting up, or one repetition.
     """
@@ -26,15 +28,19 @@ class Profile:
     repeats: int
     least_s: float
     budget_s: float
+    least_rounds: int
     timeout_s: float
 
 
-LEAST_ROUNDS = 3
-
+_THOROUGH = Profile(
+    repeats=15, least_s=0.02, budget_s=120.0, least_rounds=3, timeout_s=1800.0
+)
 _PROFILES = {
-    "smoke": Profile(repeats=7, least_s=0.005, budget_s=10.0, timeout_s=180.0),
-    "laptop": Profile(repeats=15, least_s=0.02, budget_s=120.0, timeout_s=1800.0),
-    "gpu": Profile(repeats=15, least_s=0.02, budget_s=120.0, timeout_s=1800.0),
+    "smoke": Profile(
+        repeats=7, least_s=0.005, budget_s=10.0, least_rounds=1, timeout_s=180.0
+    ),
+    "laptop": _THOROUGH,
+    "gpu": _THOROUGH,
 }
 
 

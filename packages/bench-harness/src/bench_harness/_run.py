@@ -16,7 +16,7 @@ from ._case import Contender, Params
 from ._discover import Found
 from ._machine import git_state, load_average, machine_facts, usable_cores
 from ._process import WorkerFailed, WorkerProcess
-from ._profiles import LEAST_ROUNDS, Profile, profile_named
+from ._profiles import Profile, profile_named
 from ._records import Key, Record, Writer, _decode, read_results
 
 # Thread pools of the worker that ran last may still spin when the next one begins.
@@ -288,7 +288,7 @@ def _rounds(
     number = 0
     while True:
         spent = sum(runner.spent_s for runner in runners)
-        is_over = number >= LEAST_ROUNDS and spent > settings.budget_s
+        is_over = number >= settings.least_rounds and spent > settings.budget_s
         active = [
             runner
             for runner in runners
