@@ -33,7 +33,7 @@ spike_status forward(const spike_neuron& neuron, const spike_shape& shape, const
                         static_cast<T*>(y),
                         static_cast<T*>(final_state),
                         static_cast<T*>(borders),
-                        static_cast<T>(neuron.v_reset)};
+                        static_cast<T>(neuron.refractory)};
   Threads threads;
   return run_forward(neuron, args, workers, threads.schedule());
 }
@@ -52,7 +52,7 @@ spike_status backward(const spike_neuron& neuron, const spike_shape& shape,
                          static_cast<T*>(x_grad),
                          static_cast<T*>(parameter_grads),
                          static_cast<T*>(state_grad),
-                         static_cast<T>(neuron.v_reset),
+                         static_cast<T>(neuron.refractory),
                          static_cast<T>(neuron.slope),
                          nullptr};
   Threads threads;
@@ -63,20 +63,12 @@ spike_status backward(const spike_neuron& neuron, const spike_shape& shape,
 
 extern "C" {
 
-int32_t spike_parameter_count(int32_t model) {
-  switch (model) {
-    case SPIKE_LIF: return 3;
-    case SPIKE_LEAKY_INTEGRATOR: return 2;
-    default: return -1;
-  }
+int32_t spike_parameter_count(const spike_neuron* neuron) {
+  return find_kernel<float>(*neuron).parameters;
 }
 
-int32_t spike_state_count(int32_t model) {
-  switch (model) {
-    case SPIKE_LIF:
-    case SPIKE_LEAKY_INTEGRATOR: return 1;
-    default: return -1;
-  }
+int32_t spike_state_count(const spike_neuron* neuron) {
+  return find_kernel<float>(*neuron).states;
 }
 
 int64_t spike_border_stride(void) { return kStride; }

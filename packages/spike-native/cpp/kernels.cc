@@ -5,14 +5,21 @@ namespace spike {
 
 template <class T, class Model>
 Kernel<T> kernel_of() {
-  return {forward_block<T, Model>, backward_block<T, Model>, forward_scratch<T, Model>(),
-          backward_scratch<T, Model>()};
+  return {forward_block<T, Model>,       backward_block<T, Model>,
+          forward_scratch<T, Model>(),   backward_scratch<T, Model>(),
+          Model::kParameters,            Model::kStates};
+}
+
+template <class T, Reset reset, bool detach>
+Kernel<T> find_lif(const spike_neuron& neuron) {
+  if (neuron.refractory) return kernel_of<T, Lif<T, reset, detach, true>>();
+  return kernel_of<T, Lif<T, reset, detach, false>>();
 }
 
 template <class T, Reset reset>
 Kernel<T> find_lif(const spike_neuron& neuron) {
-  if (neuron.detach_reset) return kernel_of<T, Lif<T, reset, true>>();
-  return kernel_of<T, Lif<T, reset, false>>();
+  if (neuron.detach_reset) return find_lif<T, reset, true>(neuron);
+  return find_lif<T, reset, false>(neuron);
 }
 
 template <class T>
@@ -20,9 +27,11 @@ Kernel<T> find_kernel(const spike_neuron& neuron) {
   switch (neuron.model) {
     case SPIKE_LIF:
       switch (neuron.reset) {
-        case SPIKE_RESET_NONE: return find_lif<T, Reset::kNone>(neuron);
+        // Without a reset there is nothing to detach.
+        case SPIKE_RESET_NONE: return find_lif<T, Reset::kNone, true>(neuron);
         case SPIKE_RESET_SUBTRACT: return find_lif<T, Reset::kSubtract>(neuron);
         case SPIKE_RESET_VALUE: return find_lif<T, Reset::kValue>(neuron);
+        case SPIKE_RESET_ZERO: return find_lif<T, Reset::kZero>(neuron);
         default: return {};
       }
     case SPIKE_LEAKY_INTEGRATOR: return kernel_of<T, LeakyIntegrator<T>>();
@@ -34,8 +43,7 @@ template <class T>
 SurrogateRow<T> find_surrogate(int32_t surrogate) {
   switch (surrogate) {
     case SPIKE_FAST_SIGMOID: return fast_sigmoid<T>;
-    case SPIKE_ARCTAN: return arctan<T>;
-    case SPIKE_TRIANGULAR: return triangular<T>;
+    case SPIKE_ATAN: return atan<T>;
     default: return nullptr;
   }
 }

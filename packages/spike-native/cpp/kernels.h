@@ -15,6 +15,7 @@ struct Kernel {
   void (*forward)(const Forward<T>&, const Block&, T* scratch) = nullptr;
   void (*backward)(const Backward<T>&, const Block&, T* scratch) = nullptr;
   int64_t forward_scratch = 0, backward_scratch = 0;  // in elements
+  int parameters = -1, states = -1;                   // rows
 };
 
 // Compiled once, in kernels.cc. An unknown neuron gives a null pointer.

@@ -9,6 +9,8 @@
 // adds to the parameters' cotangents and returns the input's.
 #pragma once
 
+#include <algorithm>
+
 #include "spike_native.h"
 
 namespace spike {
@@ -37,8 +39,12 @@ inline double mul_add(double a, double b, double c) {
   return SPIKE_HAS_FMA ? __builtin_fma(a, b, c) : a * b + c;
 }
 
-enum class Reset { kNone = SPIKE_RESET_NONE, kSubtract = SPIKE_RESET_SUBTRACT,
-                   kValue = SPIKE_RESET_VALUE };
+enum class Reset {
+  kNone = SPIKE_RESET_NONE,
+  kSubtract = SPIKE_RESET_SUBTRACT,
+  kValue = SPIKE_RESET_VALUE,
+  kZero = SPIKE_RESET_ZERO,
+};
 
 // H(distance), strict: a membrane exactly at the threshold does not fire.
 template <class T>
@@ -51,65 +57,90 @@ inline T spike_of(T distance) {
 template <class T, Reset reset, bool detach>
 struct ResetRule {
   static T apply(T u, T s, T threshold, T v_reset) {
-    if (reset == Reset::kSubtract) return u - threshold * s;
-    if (reset == Reset::kValue) return u * (T(1) - s) + v_reset * s;
-    return u;
+    switch (reset) {
+      case Reset::kSubtract: return u - threshold * s;
+      case Reset::kValue: return u * (T(1) - s) + v_reset * s;
+      case Reset::kZero: return u * (T(1) - s);
+      default: return u;
+    }
   }
 
   // dv/du along the membrane alone, the spike held fixed.
-  static T through_membrane(T s) { return reset == Reset::kValue ? T(1) - s : T(1); }
+  static T through_membrane(T s) {
+    return reset == Reset::kValue || reset == Reset::kZero ? T(1) - s : T(1);
+  }
 
   // dv/ds: what the spike's surrogate gradient is multiplied with.
   static T through_spike(T u, T threshold, T v_reset) {
-    if (detach || reset == Reset::kNone) return T(0);
-    return reset == Reset::kSubtract ? -threshold : v_reset - u;
+    if (detach) return T(0);
+    switch (reset) {
+      case Reset::kSubtract: return -threshold;
+      case Reset::kValue: return v_reset - u;
+      case Reset::kZero: return -u;
+      default: return T(0);
+    }
   }
 
   // dv/dthreshold, the spike held fixed.
   static T through_threshold(T s) { return reset == Reset::kSubtract ? -s : T(0); }
 };
 
-// Leaky integrate-and-fire: u = decay v + gain x, a spike where u > threshold.
-template <class T, Reset reset, bool detach>
+// Leaky integrate-and-fire: u = decay v + gain x, a spike where u > threshold. A neuron
+// that `rests` keeps its membrane for some steps after a spike, whatever comes in.
+template <class T, Reset reset, bool detach, bool rests>
 struct Lif {
   static constexpr bool kSpikes = true;
-  static constexpr int kStates = 1;
-  static constexpr int kParameters = 3;
+  static constexpr int kStates = rests ? 2 : 1;
+  static constexpr int kParameters = reset == Reset::kValue ? 4 : 3;
   using Rule = ResetRule<T, reset, detach>;
 
   struct State {
-    T v;
-    static State load(const T* rows, int64_t, int64_t i) { return {rows[i]}; }
-    void store(T* rows, int64_t, int64_t i) const { rows[i] = v; }
+    T v, rest;
+    static State load(const T* rows, int64_t stride, int64_t i) {
+      return {rows[i], rests ? rows[stride + i] : T(0)};
+    }
+    void store(T* rows, int64_t stride, int64_t i) const {
+      rows[i] = v;
+      if (rests) rows[stride + i] = rest;
+    }
   };
 
   struct Parameters {
-    T decay, gain, threshold;
+    T decay, gain, threshold, v_reset;
     static Parameters load(const T* rows, int64_t stride, int64_t i) {
-      return {rows[i], rows[stride + i], rows[2 * stride + i]};
+      return {rows[i], rows[stride + i], rows[2 * stride + i],
+              reset == Reset::kValue ? rows[3 * stride + i] : T(0)};
     }
     void store(T* rows, int64_t stride, int64_t i) const {
       rows[i] = decay, rows[stride + i] = gain, rows[2 * stride + i] = threshold;
+      if (reset == Reset::kValue) rows[3 * stride + i] = v_reset;
     }
   };
 
-  static T step(State& s, const Parameters& p, T x, T v_reset) {
+  static T step(State& s, const Parameters& p, T x, T refractory) {
     const T u = mul_add(p.decay, s.v, p.gain * x);
-    const T distance = u - p.threshold;
-    s.v = Rule::apply(u, spike_of(distance), p.threshold, v_reset);
+    const T distance = rests && s.rest > 0 ? T(-1) : u - p.threshold;
+    const T spike = spike_of(distance);
+    const T after = Rule::apply(u, spike, p.threshold, p.v_reset);
+    s.v = rests && s.rest > 0 ? s.v : after;
+    if (rests) s.rest = std::max(s.rest - T(1), refractory * spike);
     return distance;
   }
 
-  static T reverse(const State& before, const Parameters& p, T x, T v_reset, T distance,
-                   T psi, T y_grad, State& g, Parameters& gp) {
+  static T reverse(const State& before, const Parameters& p, T x, T distance, T psi,
+                   T y_grad, State& g, Parameters& gp) {
     const T u = mul_add(p.decay, before.v, p.gain * x);
-    const T at_spike = psi * (y_grad + g.v * Rule::through_spike(u, p.threshold, v_reset));
     const T spike = spike_of(distance);
-    const T at_membrane = at_spike + g.v * Rule::through_membrane(spike);
-    gp.threshold += g.v * Rule::through_threshold(spike) - at_spike;
+    const T awake = rests && before.rest > 0 ? T(0) : T(1);
+    const T g_after = g.v * awake;
+    const T at_spike =
+        psi * (awake * y_grad + g_after * Rule::through_spike(u, p.threshold, p.v_reset));
+    const T at_membrane = at_spike + g_after * Rule::through_membrane(spike);
+    gp.threshold += g_after * Rule::through_threshold(spike) - at_spike;
+    if (reset == Reset::kValue) gp.v_reset += g_after * spike;
     gp.decay += at_membrane * before.v;
     gp.gain += at_membrane * x;
-    g.v = at_membrane * p.decay;
+    g.v = rests ? mul_add(at_membrane, p.decay, g.v - g_after) : at_membrane * p.decay;
     return at_membrane * p.gain;
   }
 };
@@ -142,7 +173,7 @@ struct LeakyIntegrator {
     return s.v;
   }
 
-  static T reverse(const State& before, const Parameters& p, T x, T, T, T, T y_grad,
+  static T reverse(const State& before, const Parameters& p, T x, T, T, T y_grad,
                    State& g, Parameters& gp) {
     const T at_membrane = g.v + y_grad;
     gp.decay += at_membrane * before.v;

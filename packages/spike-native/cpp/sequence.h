@@ -23,7 +23,7 @@ struct Forward {
   spike_shape shape;
   const T *x, *parameters, *state;
   T *y, *final_state, *borders;  // borders may be null
-  T v_reset;
+  T refractory;
 };
 
 template <class T>
@@ -31,7 +31,7 @@ struct Backward {
   spike_shape shape;
   const T *x, *parameters, *borders, *y_grad, *final_state_grad;
   T *x_grad, *parameter_grads, *state_grad;
-  T v_reset, slope;
+  T refractory, slope;
   SurrogateRow<T> surrogate;
 };
 
@@ -93,7 +93,7 @@ SPIKE_INDEPENDENT_LOOP
     for (int64_t i = 0; i < n; ++i) {
       auto s = Model::State::load(state, stride, i);
       const auto p = Model::Parameters::load(parameters, stride, i);
-      const T signal = Model::step(s, p, x[i], a.v_reset);
+      const T signal = Model::step(s, p, x[i], a.refractory);
       s.store(state, stride, i);
       y[i] = Model::kSpikes ? spike_of(signal) : signal;
     }
@@ -141,7 +141,7 @@ SPIKE_INDEPENDENT_LOOP
         auto s = Model::State::load(state, stride, i);
         const auto p = Model::Parameters::load(parameters, stride, i);
         s.store(kept, stride, i);
-        const T signal = Model::step(s, p, x[i], a.v_reset);
+        const T signal = Model::step(s, p, x[i], a.refractory);
         s.store(state, stride, i);
         if (Model::kSpikes) distance[i] = signal;
       }
@@ -159,8 +159,7 @@ SPIKE_INDEPENDENT_LOOP
         const auto p = Model::Parameters::load(parameters, stride, i);
         auto g = Model::State::load(state_grad, stride, i);
         auto gp = Model::Parameters::load(parameter_grads, stride, i);
-        x_grad[i] = Model::reverse(s, p, x[i], a.v_reset,
-                                   Model::kSpikes ? distance[i] : T(0),
+        x_grad[i] = Model::reverse(s, p, x[i], Model::kSpikes ? distance[i] : T(0),
                                    Model::kSpikes ? psi[i] : T(0), y_grad[i], g, gp);
         g.store(state_grad, stride, i);
         gp.store(parameter_grads, stride, i);

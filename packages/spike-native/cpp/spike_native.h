@@ -27,12 +27,12 @@ typedef enum {
   SPIKE_RESET_NONE = 0,
   SPIKE_RESET_SUBTRACT = 1,
   SPIKE_RESET_VALUE = 2,
+  SPIKE_RESET_ZERO = 3,
 } spike_reset;
 
 typedef enum {
   SPIKE_FAST_SIGMOID = 0,
-  SPIKE_ARCTAN = 1,
-  SPIKE_TRIANGULAR = 2,
+  SPIKE_ATAN = 1,
 } spike_surrogate;
 
 typedef enum {
@@ -51,9 +51,9 @@ typedef struct {
   int32_t model;         // spike_model
   int32_t reset;         // spike_reset
   int32_t detach_reset;  // 1: no gradient through the spike inside the reset
+  int32_t refractory;    // steps of rest after a spike
   int32_t surrogate;     // spike_surrogate
   double slope;          // of the surrogate
-  double v_reset;        // for SPIKE_RESET_VALUE
 } spike_neuron;
 
 typedef struct {
@@ -63,9 +63,9 @@ typedef struct {
   int64_t features;  // lanes is a multiple of it
 } spike_shape;
 
-// Rows of parameters and of state that `model` has, or -1 for an unknown one.
-SPIKE_EXPORT int32_t spike_parameter_count(int32_t model);
-SPIKE_EXPORT int32_t spike_state_count(int32_t model);
+// Rows of parameters and of state that a neuron has, or -1 for an unknown one.
+SPIKE_EXPORT int32_t spike_parameter_count(const spike_neuron* neuron);
+SPIKE_EXPORT int32_t spike_state_count(const spike_neuron* neuron);
 
 // The forward pass stores the state before every `spike_border_stride()`-th step.
 SPIKE_EXPORT int64_t spike_border_stride(void);

@@ -24,21 +24,12 @@ SPIKE_INDEPENDENT_LOOP
 }
 
 template <class T>
-void arctan(const T* distance, T* out, int64_t n, T slope) {
+void atan(const T* distance, T* out, int64_t n, T slope) {
   const T scale = T(1.57079632679489661923) * slope;
 SPIKE_INDEPENDENT_LOOP
   for (int64_t i = 0; i < n; ++i) {
     const T w = scale * distance[i];
     out[i] = T(0.5) * slope / (T(1) + w * w);
-  }
-}
-
-template <class T>
-void triangular(const T* distance, T* out, int64_t n, T slope) {
-SPIKE_INDEPENDENT_LOOP
-  for (int64_t i = 0; i < n; ++i) {
-    const T h = T(1) - slope * std::fabs(distance[i]);
-    out[i] = slope * (h > 0 ? h : T(0));
   }
 }
 

@@ -41,8 +41,7 @@ def constant(value):
 
 SURROGATES = {
     "fast_sigmoid": lambda d, k: 1 / (1 + k * np.abs(d)) ** 2,
-    "arctan": lambda d, k: k / 2 / (1 + (np.pi / 2 * k * d) ** 2),
-    "triangular": lambda d, k: k * np.maximum(0, 1 - k * np.abs(d)),
+    "atan": lambda d, k: k / 2 / (1 + (np.pi / 2 * k * d) ** 2),
 }
 
 
@@ -51,23 +50,40 @@ def heaviside(distance, neuron):
     return Dual((distance.value > 0).astype(np.float64), psi * distance.slope)
 
 
-def reset(u, spike, threshold, neuron):
+def reset(u, spike, threshold, v_reset, neuron):
     spike = spike.detached() if neuron.detach_reset else spike
     match neuron.reset:
         case "subtract":
             return u - threshold * spike
-        case "value":
+        case "zero" | "value":
             one = constant(np.ones_like(u.value))
-            return u * (one - spike) + constant(neuron.v_reset) * spike
+            return u * (one - spike) + v_reset * spike
         case _:
             return u
 
 
+def choose(condition, yes, no):
+    return Dual(
+        np.where(condition, yes.value, no.value),
+        np.where(condition, yes.slope, no.slope),
+    )
+
+
 def lif(neuron, state, parameters, x):
-    (v,), (decay, gain, threshold) = state, parameters
+    v, *rest = state
+    decay, gain, threshold, *v_reset = parameters
+    v_reset = v_reset[0] if v_reset else constant(np.zeros_like(v.value))
     u = decay * v + gain * x
     spike = heaviside(u - threshold, neuron)
-    return (reset(u, spike, threshold, neuron),), spike
+    after = reset(u, spike, threshold, v_reset, neuron)
+    if not rest:
+        return (after,), spike
+    resting = rest[0].value > 0
+    spike = choose(resting, constant(np.zeros_like(v.value)), spike)
+    left = np.where(
+        spike.value > 0, neuron.refractory, np.maximum(rest[0].value - 1, 0)
+    )
+    return (choose(resting, v, after), constant(left)), spike
 
 
 def leaky_integrator(neuron, state, parameters, x):
@@ -114,10 +130,13 @@ class Twin:
             "decay": rng.uniform(0.5, 0.99, features),
             "gain": rng.uniform(0.2, 1.0, features),
             "threshold": rng.uniform(0.4, 1.0, features),
+            "v_reset": rng.uniform(-0.5, 0.2, features),
         }
         parameters = np.stack([rows[name] for name in neuron.parameters])
         xs = rng.normal(0.3, 1.0, (steps, lanes))
         state = rng.normal(0, 0.5, (len(neuron.states), lanes))
+        if "rest" in neuron.states:
+            state[neuron.states.index("rest")] = rng.integers(0, 4, lanes)
         return xs.astype(dtype), parameters.astype(dtype), state.astype(dtype)
 
 
@@ -129,13 +148,17 @@ def twin():
 def neurons():
     """Return every model in every mode."""
     found = [spike_native.Neuron(model="leaky_integrator")]
-    for detach in (False, True):
-        for mode, v_reset in (("subtract", 0.0), ("value", -0.3), ("none", 0.0)):
-            found.append(
-                spike_native.Neuron(
-                    reset=mode, v_reset=v_reset, detach_reset=detach, slope=4.0
+    for reset in ("subtract", "value", "zero", "none"):
+        for detach in (False, True):
+            for refractory in (0, 3):
+                found.append(
+                    spike_native.Neuron(
+                        reset=reset,
+                        detach_reset=detach,
+                        refractory=refractory,
+                        slope=4.0,
+                    )
                 )
-            )
     return found
 
 
@@ -148,8 +171,14 @@ def pytest_generate_tests(metafunc):
     if "neuron" in metafunc.fixturenames:
         every = {
             "-".join(
-                (n.model, n.reset, n.surrogate, "detached" if n.detach_reset else "")
-            ).strip("-"): n
+                (
+                    n.model,
+                    n.reset,
+                    n.surrogate,
+                    *["detached"] * n.detach_reset,
+                    *["refractory"] * bool(n.refractory),
+                )
+            ): n
             for n in neurons() + surrogate_neurons()
         }
         metafunc.parametrize("neuron", every.values(), ids=every.keys())

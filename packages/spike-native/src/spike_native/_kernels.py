@@ -86,7 +86,7 @@ def forward(
     --------
     >>> xs = np.full((4, 1), 0.6)
     >>> lif = Neuron(reset="value")
-    >>> parameters = np.array([[0.5], [1.0], [1.0]])  # decay, gain, threshold
+    >>> parameters = np.array([[0.5], [1.0], [1.0], [0.0]])
     >>> forward(lif, xs, parameters, np.zeros((1, 1))).ys.ravel()
     array([0., 0., 1., 0.])
     """

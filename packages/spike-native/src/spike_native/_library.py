@@ -15,9 +15,9 @@ class CNeuron(ctypes.Structure):
         ("model", ctypes.c_int32),
         ("reset", ctypes.c_int32),
         ("detach_reset", ctypes.c_int32),
+        ("refractory", ctypes.c_int32),
         ("surrogate", ctypes.c_int32),
         ("slope", ctypes.c_double),
-        ("v_reset", ctypes.c_double),
     )
 
 
@@ -47,8 +47,8 @@ def library() -> ctypes.CDLL:
             "install a wheel for this platform or build it with "
             "`pip install --no-binary spike-native spike-native`"
         ) from error
-    kernels.spike_parameter_count.argtypes = [ctypes.c_int32]
-    kernels.spike_state_count.argtypes = [ctypes.c_int32]
+    kernels.spike_parameter_count.argtypes = [ctypes.POINTER(CNeuron)]
+    kernels.spike_state_count.argtypes = [ctypes.POINTER(CNeuron)]
     kernels.spike_border_stride.restype = ctypes.c_int64
     description = [ctypes.POINTER(CNeuron), ctypes.c_int32, ctypes.POINTER(CShape)]
     for function, arrays in (

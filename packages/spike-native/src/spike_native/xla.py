@@ -47,6 +47,16 @@ def _attributes(neuron: Neuron) -> dict[str, np.generic]:
     }
 
 
+def _results(xs, *shapes):
+    """Results of the dtype of `xs` that vary over the axes of `shard_map` as it does."""
+    jax = _jax()
+
+    def like(xs):
+        return [jax.numpy.broadcast_to(jax.numpy.sum(xs), shape) for shape in shapes]
+
+    return jax.eval_shape(like, xs)
+
+
 def forward(
     neuron: Neuron,
     xs: jax.Array,
@@ -85,11 +95,7 @@ def forward(
     n_borders = -(-steps // border_stride()) if borders else 0
     call = jax.ffi.ffi_call(
         _FORWARD,
-        (
-            jax.ShapeDtypeStruct(xs.shape, xs.dtype),
-            jax.ShapeDtypeStruct(state.shape, xs.dtype),
-            jax.ShapeDtypeStruct((n_borders, *state.shape), xs.dtype),
-        ),
+        _results(xs, xs.shape, state.shape, (n_borders, *state.shape)),
         vmap_method="broadcast_all",
     )
     ys, last, kept = call(xs, parameters, state, **_attributes(neuron))
@@ -126,11 +132,7 @@ def backward(
     count, features = parameters.shape
     call = jax.ffi.ffi_call(
         _BACKWARD,
-        (
-            jax.ShapeDtypeStruct(xs.shape, xs.dtype),
-            jax.ShapeDtypeStruct((count, lanes), xs.dtype),
-            jax.ShapeDtypeStruct(state_grad.shape, xs.dtype),
-        ),
+        _results(xs, xs.shape, (count, lanes), state_grad.shape),
         vmap_method="broadcast_all",
     )
     xs_grad, by_lane, first = call(
