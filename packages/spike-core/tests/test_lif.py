@@ -64,8 +64,8 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("tau", [5.0, np.array([3.0, 20.0, 200.0])], ids=["5", "each"])
-def test_equations(settings, tau):
+def test_equations(settings):
+    tau = np.array([3.0, 20.0, 200.0])
     scale = 0.3 if settings.get("input_gain") == "unit" else 4.0
     xs = scale * np.random.default_rng(1).normal(0.4, 1.0, (200, 4, 3))
     neuron = LIF(3, tau=tau, param_dtype=jnp.float64, **settings)
@@ -155,7 +155,7 @@ def test_gradient_by_hand(reset, detach):
 
 @pytest.mark.parametrize("surrogate", [ATan(), FastSigmoid()])
 def test_slope_can_be_learned(surrogate):
-    xs = 3 * jax.random.uniform(jax.random.key(0), (30, 4, 2))
+    xs = jnp.asarray(np.random.default_rng(0).uniform(0, 3, (30, 4, 2)))
 
     def loss(neuron):
         return jnp.sum(unroll(neuron, xs)[0].v)
@@ -186,17 +186,17 @@ def test_resting_neurons_ignore_input():
 def test_linear_form(make, gain, tau):
     more = {"reset": "none"} if make is LIF else {}
     neuron = make(3, tau=tau, input_gain=gain, **more)
-    xs = jax.random.normal(jax.random.key(2), (40, 2, 3), jnp.float64)
-    a, b = neuron.linear_form(xs)
+    xs = jnp.asarray(np.random.default_rng(2).normal(size=(40, 2, 3)))
+    a, b = map(np.asarray, neuron.linear_form(xs))
     assert b.shape == xs.shape
-    h = jnp.zeros((2, 3))
+    h = np.zeros((2, 3))
     trajectory = []
     for b_t in b:
         h = a * h + b_t
         trajectory.append(h)
-    states = neuron.State(jnp.stack(trajectory))
+    states = neuron.State(jnp.asarray(np.stack(trajectory)))
     state, ys = unroll(neuron, xs)
-    np.testing.assert_allclose(states.v[-1], state.v, rtol=1e-12)
+    np.testing.assert_allclose(trajectory[-1], state.v, rtol=1e-12)
     np.testing.assert_allclose(neuron.emit(states), ys, rtol=1e-12)
 
 

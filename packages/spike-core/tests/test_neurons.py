@@ -18,8 +18,8 @@ NEURONS = {
 every_neuron = pytest.mark.parametrize("make", NEURONS.values(), ids=NEURONS)
 
 
-def drive(shape, dtype=jnp.float32, seed=0):
-    return 4 * jax.random.uniform(jax.random.key(seed), shape, dtype) - 0.5
+def drive(shape, dtype=jnp.float32):
+    return jnp.asarray(np.random.default_rng(0).uniform(-0.5, 3.5, shape), dtype)
 
 
 @every_neuron
@@ -27,11 +27,11 @@ def drive(shape, dtype=jnp.float32, seed=0):
 @pytest.mark.parametrize("features", [5, (2, 3)])
 def test_shapes(make, batch, features):
     neuron = make(features)
-    xs = drive((7, *batch, *neuron.features))
-    state, ys = unroll(neuron, xs)
+    xs = jax.ShapeDtypeStruct((7, *batch, *neuron.features), jnp.float32)
+    state, ys = jax.eval_shape(lambda xs: unroll(neuron, xs), xs)
     assert ys.shape == xs.shape
-    like = neuron.initial_state(batch)
-    assert jax.tree.map(jnp.shape, state) == jax.tree.map(jnp.shape, like)
+    like = jax.eval_shape(lambda: neuron.initial_state(batch))
+    assert state == like
 
 
 @every_neuron
@@ -45,7 +45,8 @@ def test_shapes(make, batch, features):
     ],
 )
 def test_dtypes(make, dtype, kept):
-    state, ys = unroll(make(3), drive((5, 3), dtype))
+    xs = jax.ShapeDtypeStruct((5, 3), dtype)
+    state, ys = jax.eval_shape(lambda xs: unroll(make(3), xs), xs)
     assert ys.dtype == dtype
     for leaf in jax.tree.leaves(state):
         if jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -57,20 +58,18 @@ def test_state_can_be_carried_over(make):
     neuron = make(3)
     xs = drive((30, 4, 3))
     state, ys = unroll(neuron, xs)
-    middle, first = unroll(neuron, xs[:13])
-    end, second = unroll(neuron, xs[13:], middle)
-    np.testing.assert_array_equal(ys, jnp.concatenate([first, second]))
+    middle, first = unroll(neuron, xs[:15])
+    end, second = unroll(neuron, xs[15:], middle)
+    np.testing.assert_array_equal(ys, np.concatenate([first, second]))
     jax.tree.map(np.testing.assert_array_equal, state, end)
 
 
 @every_neuron
-@pytest.mark.parametrize("steps", [0, 1])
-def test_no_and_one_step(make, steps):
+def test_no_step_changes_nothing(make):
     neuron = make(3)
-    state, ys = unroll(neuron, drive((steps, 2, 3)))
-    assert ys.shape == (steps, 2, 3)
-    if not steps:
-        jax.tree.map(np.testing.assert_array_equal, state, neuron.initial_state((2,)))
+    state, ys = unroll(neuron, drive((0, 2, 3)))
+    assert ys.shape == (0, 2, 3)
+    jax.tree.map(np.testing.assert_array_equal, state, neuron.initial_state((2,)))
 
 
 @every_neuron
@@ -81,21 +80,20 @@ def test_can_be_built_while_tracing(make):
         return unroll(make(3, tau=tau), xs)[1]
 
     expected = run(10.0)
-    np.testing.assert_array_equal(jax.jit(run)(jnp.float32(10.0)), expected)
     taus = jnp.array([10.0, 20.0], jnp.float32)
-    np.testing.assert_array_equal(jax.vmap(run)(taus)[0], expected)
+    np.testing.assert_allclose(jax.jit(jax.vmap(run))(taus)[0], expected, rtol=1e-5)
     assert jax.eval_shape(run, jnp.float32(10.0)).shape == xs.shape
     assert nnx.eval_shape(lambda: make(3)).features == (3,)
 
 
 @every_neuron
 def test_per_neuron_parameters_act_per_neuron(make):
-    taus = np.array([5.0, 10.0, 40.0])
+    taus = jnp.array([5.0, 10.0, 40.0])
     xs = drive((40, 2, 3))
-    _, together = unroll(make(3, tau=taus), xs)
-    for i, tau in enumerate(taus):
-        _, alone = unroll(make(1, tau=tau), xs[..., i : i + 1])
-        np.testing.assert_allclose(together[..., i : i + 1], alone, rtol=1e-6)
+    together = unroll(make(3, tau=taus), xs)[1]
+    one = lambda tau, xs: unroll(make(1, tau=tau), xs[..., None])[1][..., 0]  # noqa: E731
+    alone = jax.vmap(one, in_axes=(0, 2), out_axes=2)(taus, xs)
+    np.testing.assert_allclose(together, alone, rtol=1e-6)
 
 
 @every_neuron
@@ -194,24 +192,17 @@ def test_refuses_another_state(make):
 
 @every_neuron
 def test_any_array_will_do(make):
-    xs = np.asarray(drive((10, 2, 6)))
-    expected = unroll(make(3), jnp.asarray(xs[..., ::2]))[1]
+    run = jax.jit(lambda xs: unroll(make(3), xs)[1])
+    xs = np.array(drive((10, 2, 6)))
+    expected = np.asarray(run(jnp.asarray(xs[..., ::2])))
     strided = xs[..., ::2]
     strided.flags.writeable = False
-    np.testing.assert_array_equal(unroll(make(3), strided)[1], expected)
-
-
-@every_neuron
-def test_not_a_number_stays_in_its_lane(make):
-    xs = drive((10, 2, 3)).at[4, 1, 2].set(jnp.nan)
-    clean = unroll(make(3), drive((10, 2, 3)))[1]
-    ys = unroll(make(3), xs)[1]
+    np.testing.assert_array_equal(run(strided), expected)
+    # What is not a number stays in its lane, and what is huge stays finite.
+    xs[4, 1, 4] = np.nan
     keep = np.ones((2, 3), bool)
     keep[1, 2] = False
-    np.testing.assert_array_equal(ys[:, keep], clean[:, keep])
-
-
-@every_neuron
-def test_huge_input_stays_finite(make):
-    _, ys = unroll(make(3), jnp.full((5, 3), 1e30, jnp.float32))
-    assert np.isfinite(ys).all()
+    np.testing.assert_array_equal(
+        np.asarray(run(xs[..., ::2]))[:, keep], expected[:, keep]
+    )
+    assert np.isfinite(run(np.full((10, 2, 3), 1e30, np.float32))).all()

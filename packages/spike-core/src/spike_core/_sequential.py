@@ -67,7 +67,7 @@ class Sequential(nnx.Module):
     ...     nnx.Linear(8, 16, rngs=rngs), LIF(16),
     ...     nnx.Linear(16, 3, rngs=rngs), LeakyIntegrator(3),
     ... )
-    >>> state, ys = unroll(net, jnp.ones((50, 4, 8)))
+    >>> state, ys = unroll(net, jnp.ones((50, 4, 8), jnp.float32))
     >>> ys.shape
     (50, 4, 3)
     """
