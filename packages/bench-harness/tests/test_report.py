@@ -121,6 +121,14 @@ def test_markdown_tables_have_cells_for_their_columns(records):
     assert "![demo](plots/demo-time.png)" in text
 
 
+def test_a_case_without_any_result_still_has_tables(make_record):
+    records = [make_record(status="failed", times=[], reason="no luck")]
+    rows = [r for r in markdown(records, {}).splitlines() if r.startswith("|")]
+    assert [row.count("|") for row in rows] == [3, 3, 3]
+    text = page(records, {})
+    assert "<b>failed</b> no luck" in text and text.count("<th>") == 2
+
+
 def test_csv_has_a_line_a_record(records):
     rows = list(csv.DictReader(io.StringIO(csv_text(records))))
     assert len(rows) == len(records)

@@ -67,9 +67,7 @@ for name in "abc":
     def _(name=name):
         return Workload(run=lambda: entry(name))
 """
-    settings = Profile(
-        repeats=6, least_s=0.0, budget_s=60.0, least_rounds=3, timeout_s=30.0
-    )
+    settings = Profile(repeats=6, least_s=0.0, budget_s=60.0, timeout_s=30.0)
     assert len(measured(write_cases(text), settings)["a"].times_s) == 6
     lines = [line.split() for line in log.read_text().splitlines()]
     pids = {name: {pid for who, pid in lines if who == name} for name in "abc"}
@@ -82,9 +80,7 @@ for name in "abc":
 
 
 def test_short_runs_are_called_many_times(write_cases):
-    settings = Profile(
-        repeats=3, least_s=0.02, budget_s=60.0, least_rounds=3, timeout_s=30.0
-    )
+    settings = Profile(repeats=3, least_s=0.02, budget_s=60.0, timeout_s=30.0)
     base = measured(write_cases(CASE), settings)["base"]
     assert base.calls > 100 and max(base.times_s) < 0.01
 
@@ -125,10 +121,8 @@ def _(n):
     assert memory["rss_peak_bytes"] >= memory["rss_before_bytes"] + 30 * 2**20
 
 
-def test_the_budget_ends_rounds_but_not_before_three(write_cases):
-    settings = Profile(
-        repeats=50, least_s=0.05, budget_s=0.1, least_rounds=3, timeout_s=30.0
-    )
+def test_the_budget_ends_rounds_but_not_before_the_fewest(write_cases):
+    settings = Profile(repeats=50, least_s=0.05, budget_s=0.1, timeout_s=30.0)
     assert len(measured(write_cases(CASE), settings)["base"].times_s) == 3
 
 
@@ -201,9 +195,7 @@ def _(n):
     return Workload(run=lambda: time.sleep(60), quality=lambda out: {"error": 0})
 """
     )
-    settings = Profile(
-        repeats=3, least_s=0.0, budget_s=60.0, least_rounds=3, timeout_s=5.0
-    )
+    settings = Profile(repeats=3, least_s=0.0, budget_s=60.0, timeout_s=5.0)
     begin = time.monotonic()
     slow = measured(write_cases(text), settings)["slow"]
     assert slow.status == "failed"

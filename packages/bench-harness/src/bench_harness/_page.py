@@ -1,6 +1,7 @@
 """One self-contained HTML page."""
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -56,6 +57,7 @@ def _overview(cases: Sequence[CaseSummary]) -> str:
     rows = "".join(
         f'<tr><td class="what"><a href="#{escape(case.name)}">{escape(case.name)}</a>'
         f"<small>{escape(case.claim)}</small></td>"
+        f"<td>{_best_quality(case)}</td>"
         f"<td>{_span_of_speeds(case, best=True)}</td>"
         f"<td>{_span_of_speeds(case, best=False)}</td>"
         f"<td>{_unmeasured(case)}</td></tr>"
@@ -63,9 +65,23 @@ def _overview(cases: Sequence[CaseSummary]) -> str:
     )
     return (
         '<section class="card"><div class="scroll"><table class="overview"><thead><tr>'
-        "<th>case</th><th>fastest</th><th>slowest</th><th>not measured</th></tr>"
-        "</thead>"
+        "<th>case</th><th>best quality</th><th>fastest</th><th>slowest</th>"
+        "<th>not measured</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _best_quality(case: CaseSummary) -> str:
+    rows = [r for r in case.rows("ok") if not math.isnan(r.record.score or 0.0)]
+    scores = [r.record.score for r in rows if r.record.score is not None]
+    if not scores:
+        return DASH
+    best = min(scores) if case.better == "lower" else max(scores)
+    names = dict.fromkeys(r.record.contender for r in rows if r.record.score == best)
+    who = next(iter(names)) if len(names) == 1 else f"{len(names)} contenders"
+    return (
+        f"{number(best)}<small>{escape(quality_title(case))}</small>"
+        f"<small>{escape(who)}</small>"
     )
 
 
@@ -96,7 +112,8 @@ def _unmeasured(case: CaseSummary) -> str:
 
 def _card(case: CaseSummary, pictures: Sequence[Drawn]) -> str:
     shown = columns(case)
-    head = "".join(f"<th>{_title(case, column)}</th>" for column in shown)
+    titles = [_title(case, column) for column in shown] or ["result"]
+    head = "".join(f"<th>{title}</th>" for title in titles)
     body = []
     for group in case.groups:
         if group.params:

@@ -11,11 +11,12 @@ from ._records import Record
 
 @dataclass(frozen=True)
 class Spread:
-    """Median and quartiles of a sample."""
+    """Median and quartiles of a sample, one value a round."""
 
     median: float
     lower: float
     upper: float
+    rounds: int
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,12 @@ def spread(values: Sequence[float]) -> Spread:
     Examples
     --------
     >>> spread([4.0, 1.0, 2.0, 3.0, 5.0])
-    Spread(median=3.0, lower=2.0, upper=4.0)
+    Spread(median=3.0, lower=2.0, upper=4.0, rounds=5)
     """
     if len(values) == 1:
-        return Spread(values[0], values[0], values[0])
+        return Spread(values[0], values[0], values[0], 1)
     lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
-    return Spread(median, lower, upper)
+    return Spread(median, lower, upper, len(values))
 
 
 def speeds(record: Record, baseline: Record | None) -> list[float]:

@@ -44,7 +44,7 @@ def _fitting(case: CaseSummary, width: int) -> tuple[list[str], dict[Key, list[T
         rows = {
             row.record.key: _cells(row, shown) for g in case.groups for row in g.rows
         }
-        titles = ["contender", *(_title(case, column) for column in shown)]
+        titles = ["contender", *([_title(case, c) for c in shown] or ["result"])]
         widths = _widths(titles, rows.values())
         if sum(widths) + 3 * len(widths) <= width or len(shown) <= 2:
             return titles, rows

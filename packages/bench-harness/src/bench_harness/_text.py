@@ -73,13 +73,15 @@ def number(value: float | None) -> str:
 
 
 def interval(spread: Spread, show: Callable[[float], str]) -> str:
-    """Return the two quartiles, or nothing where they are one number.
+    """Return the two quartiles, or nothing where they look the same.
 
     Examples
     --------
-    >>> interval(Spread(median=1.0, lower=0.9, upper=1.2), times)
+    >>> interval(Spread(median=1.0, lower=0.9, upper=1.2, rounds=7), times)
     '0.90× … 1.20×'
     """
+    if spread.rounds == 1:
+        return "one round"
     low, high = show(spread.lower), show(spread.upper)
     return "" if low == high else f"{low} … {high}"
 
@@ -103,11 +105,12 @@ def scalar(value: Scalar) -> str:
 def verdict(row: Row) -> str:
     """Tell how a contender's speed stands to the baseline's.
 
-    Where one lies within the quartiles of the ratio, no difference is claimed.
+    Where one lies within the quartiles of the ratio, no difference is claimed, and
+    nothing at all after a single round.
     """
     if row.is_baseline:
         return "baseline"
-    if row.speed is None:
+    if row.speed is None or row.speed.rounds == 1:
         return ""
     if row.speed.lower <= 1 <= row.speed.upper:
         return "no difference"
