@@ -147,10 +147,11 @@ def _markdown_origin(records: Sequence[Record]) -> list[str]:
 def _markdown_table(case: CaseSummary) -> list[str]:
     shown = columns(case)
     titles = [quality_title(case) if c.kind == "headline" else c.title for c in shown]
+    titles = titles or ["result"]
     names = [*case.param_names, "contender"]
     lines = [
         _pipe([*names, *titles]),
-        _pipe(["---"] * len(names) + ["---:"] * len(shown)),
+        _pipe(["---"] * len(names) + ["---:"] * len(titles)),
     ]
     for group in case.groups:
         for row in group.rows:
