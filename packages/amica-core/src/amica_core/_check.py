@@ -28,13 +28,14 @@ def check_number(
     """Return `value` as a float in `(low, high)`, borders included if `closed`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number, got {value!r}")
-    inside = low <= value <= high if closed else low < value < high
+    number = float(value)
+    inside = low <= number <= high if closed else low < number < high
     if not inside:
         brackets = "[]" if closed else "()"
         raise ValueError(
             f"`{name}` must lie in {brackets[0]}{low}, {high}{brackets[1]}, got {value}"
         )
-    return float(value)
+    return number
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -125,7 +125,7 @@ def _evaluate_sources(
         rows = density == code
         part = evaluate(Density(code), y[rows], rho[rows], fortran)
         for whole, values in zip(merged, part, strict=True):
-            if values is not None:
+            if values is not None and whole is not None:
                 whole[rows] = values
     return merged
 

@@ -62,7 +62,7 @@ class Backend(Protocol):
         ...
 
 
-BACKENDS = ("numpy", "native")
+BACKENDS = ("numpy", "native", "torch")
 
 
 def load_backend(name: str, **settings: Any) -> Backend:
