@@ -11,10 +11,13 @@ from pathlib import Path
 import amica_core as ac
 import numpy as np
 import pytest
+from amica_core import (
+    FortranProgramError,
+    find_fortran_program,
+    fit_fortran,
+    run_fortran,
+)
 from amica_core._fortran import run
-from amica_core._fortran.failures import FortranProgramError
-from amica_core._fortran.fit import fit_fortran
-from amica_core._fortran.run import find_fortran_program, run_fortran
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 

@@ -10,9 +10,14 @@ from pathlib import Path
 import amica_core
 import numpy as np
 import pytest
-from amica_core._io.amicaout import AmicaOutput, read_amicaout, write_amicaout
-from amica_core._io.conversion import eeglab_structure, from_amicaout, to_amicaout
-from amica_core._settings import Stopping
+from amica_core import (
+    AmicaOutput,
+    eeglab_structure,
+    from_amicaout,
+    read_amicaout,
+    to_amicaout,
+    write_amicaout,
+)
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 CASES = [p.parent.name for p in sorted(GOLDEN.glob("*/out.txt"))]
@@ -339,7 +344,7 @@ def test_path_with_blanks(fitted, tmp_path):
 def test_killed_writer_leaves_nothing_that_looks_whole(directory, stage):
     script = f"""
 import os, time
-from amica_core._io.amicaout import read_amicaout, write_amicaout
+from amica_core import read_amicaout, write_amicaout
 output = read_amicaout({str(directory)!r})
 replace = os.replace
 moved = []
@@ -372,7 +377,7 @@ def test_reduced_rank_keeps_rows_of_zeros(tmp_path):
     rng = np.random.default_rng(1)
     X = rng.laplace(size=(600, 5))
     result = amica_core.fit(
-        X, 3, max_iter=5, random_state=0, stopping=Stopping(min_change=None)
+        X, 3, max_iter=5, random_state=0, stopping=amica_core.Stopping(min_change=None)
     )
     write_amicaout(to_amicaout(result), tmp_path / "out")
     raw = independent_read(tmp_path / "out")

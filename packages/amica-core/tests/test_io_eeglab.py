@@ -7,7 +7,7 @@ import amica_core as ac
 import numpy as np
 import pytest
 import scipy.io
-from amica_core._io.eeglab import read_eeglab, write_eeglab
+from amica_core import read_eeglab, write_eeglab
 
 SET = Path(__file__).parents[4] / "shared" / "data" / "eeg" / "eeglab"
 needs_recording = pytest.mark.skipif(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 mne = pytest.importorskip("mne")
-from amica_core._io.mne import (  # noqa: E402
+from amica_core import (  # noqa: E402
     annotate_models,
     annotate_rejected,
     fit_mne,
@@ -269,7 +269,7 @@ def test_missing_mne_is_named():
     code = """
 import sys
 sys.modules["mne"] = None
-from amica_core._io.mne import fit_mne
+from amica_core import fit_mne
 try:
     fit_mne(None)
 except ImportError as error:
