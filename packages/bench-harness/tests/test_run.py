@@ -1,5 +1,6 @@
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from bench_harness import UsageError, load_cases, read_results, run_cases
@@ -67,7 +68,7 @@ for name in "abc":
     def _(name=name):
         return Workload(run=lambda: entry(name))
 """
-    settings = Profile(repeats=6, least_s=0.0, budget_s=60.0, timeout_s=30.0)
+    settings = replace(FAST, repeats=6)
     assert len(measured(write_cases(text), settings)["a"].times_s) == 6
     lines = [line.split() for line in log.read_text().splitlines()]
     pids = {name: {pid for who, pid in lines if who == name} for name in "abc"}
@@ -80,7 +81,7 @@ for name in "abc":
 
 
 def test_short_runs_are_called_many_times(write_cases):
-    settings = Profile(repeats=3, least_s=0.02, budget_s=60.0, timeout_s=30.0)
+    settings = replace(FAST, least_s=0.02)
     base = measured(write_cases(CASE), settings)["base"]
     assert base.calls > 100 and max(base.times_s) < 0.01
 
@@ -122,7 +123,7 @@ def _(n):
 
 
 def test_the_budget_ends_rounds_but_not_before_the_fewest(write_cases):
-    settings = Profile(repeats=50, least_s=0.05, budget_s=0.1, timeout_s=30.0)
+    settings = replace(FAST, repeats=50, least_s=0.05, budget_s=0.1)
     assert len(measured(write_cases(CASE), settings)["base"].times_s) == 3
 
 
@@ -195,7 +196,7 @@ def _(n):
     return Workload(run=lambda: time.sleep(60), quality=lambda out: {"error": 0})
 """
     )
-    settings = Profile(repeats=3, least_s=0.0, budget_s=60.0, timeout_s=5.0)
+    settings = replace(FAST, timeout_s=5.0)
     begin = time.monotonic()
     slow = measured(write_cases(text), settings)["slow"]
     assert slow.status == "failed"
