@@ -20,7 +20,7 @@ struct Scores {
 template <class T>
 struct Power {
   static AMICA_INLINE Vec<T> forward(Vec<T> y, T rho, Vec<T>& q, Vec<T>& log_y) {
-    log_y = log2<T>(magnitude<T>(y));
+    log_y = log2_finite<T>(magnitude<T>(y));
     q = exp2<T>(rho * log_y);
     return q * T(-log2_e);
   }
@@ -37,7 +37,7 @@ template <class T>
 struct Laplace {
   static AMICA_INLINE Vec<T> forward(Vec<T> y, T, Vec<T>& q, Vec<T>& log_y) {
     q = magnitude<T>(y);
-    log_y = log2<T>(q);
+    log_y = log2_finite<T>(q);
     return q * T(-log2_e);
   }
   static AMICA_INLINE Scores<T> backward(const Term<T>& term, Vec<T> y, Vec<T> q, Vec<T>) {
@@ -53,7 +53,7 @@ template <class T>
 struct Normal {
   static AMICA_INLINE Vec<T> forward(Vec<T> y, T, Vec<T>& q, Vec<T>& log_y) {
     q = y * y;
-    log_y = log2<T>(magnitude<T>(y));
+    log_y = log2_finite<T>(magnitude<T>(y));
     return q * T(-log2_e);
   }
   static AMICA_INLINE Scores<T> backward(const Term<T>& term, Vec<T> y, Vec<T> q, Vec<T>) {
@@ -77,9 +77,9 @@ struct Gaussian {
 template <class T>
 static AMICA_INLINE Vec<T> log2_cosh(Vec<T> y, Vec<T>& tanh_y) {
   const Vec<T> scaled = magnitude<T>(y) * T(log2_e);
-  const Vec<T> e = exp2<T>(scaled * T(-2));
+  const Vec<T> e = exp2_bounded<T>(scaled * T(-2));
   tanh_y = with_sign_of<T>((T(1) - e) / (T(1) + e), y);
-  return scaled + log2<T>(T(1) + e) - T(1);
+  return scaled + log2_finite<T>(T(1) + e) - T(1);
 }
 
 template <class T>

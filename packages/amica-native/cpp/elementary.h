@@ -22,7 +22,6 @@ struct Format<float> {
   static constexpr uint32_t root_half = 0x3f3504f3u;  // bits of sqrt(1/2)
   static constexpr uint32_t one = 0x3f800000u;
   static constexpr uint32_t infinity = 0x7f800000u;
-  static constexpr float smallest = 1.17549435e-38f;
 };
 
 template <>
@@ -36,12 +35,10 @@ struct Format<double> {
   static constexpr uint64_t root_half = 0x3fe6a09e667f3bcdu;
   static constexpr uint64_t one = 0x3ff0000000000000u;
   static constexpr uint64_t infinity = 0x7ff0000000000000u;
-  static constexpr double smallest = 2.2250738585072014e-308;
 };
 
 // Coefficients from tools/coefficients.py, constant term first.
-static constexpr float exp2_float[] = {
-    1.0f,
+static constexpr float exp2_float[] = {  // (2^f - 1) / f
     0.69314720670283259577f,
     0.24022650922288758071f,
     0.055503272266703020589f,
@@ -50,7 +47,6 @@ static constexpr float exp2_float[] = {
     0.00015461444698569129083f,
 };
 static constexpr double exp2_double[] = {
-    1.0,
     0.69314718055994530925,
     0.24022650695910159567,
     0.055504108664821627039,
@@ -74,35 +70,52 @@ static constexpr double log2_double[] = {  // log2((1 + s) / (1 - s)) / s, in s^
     0.22091308423117679618, 0.21365895694319269427,
 };
 
-template <class T, int count>
-static AMICA_INLINE Vec<T> horner(const T (&coefficients)[count], Vec<T> x) {
-  Vec<T> value = splat(coefficients[count - 1]);
-  for (int k = count - 2; k >= 0; --k) value = value * x + coefficients[k];
-  return value;
+// Estrin's scheme: neighbours are joined first, so that the chain of dependent
+// operations is as long as the logarithm of the degree.
+template <class V, int count>
+static AMICA_INLINE V join_neighbours(const V (&values)[count], V x) {
+  if constexpr (count == 1) {
+    return values[0];
+  } else {
+    V joined[(count + 1) / 2];
+    for (int k = 0; k < count / 2; ++k)
+      joined[k] = values[2 * k + 1] * x + values[2 * k];
+    if (count % 2 != 0) joined[count / 2] = values[count - 1];
+    return join_neighbours(joined, x * x);
+  }
 }
 
-static AMICA_INLINE FloatVec exp2_polynomial(FloatVec f) { return horner(exp2_float, f); }
+template <class T, int count>
+static AMICA_INLINE Vec<T> polynomial(const T (&coefficients)[count], Vec<T> x) {
+  Vec<T> values[count];
+  for (int k = 0; k < count; ++k) values[k] = splat(coefficients[k]);
+  return join_neighbours(values, x);
+}
+
+static AMICA_INLINE FloatVec exp2_polynomial(FloatVec f) {
+  return polynomial(exp2_float, f) * f + 1.0f;
+}
 static AMICA_INLINE DoubleVec exp2_polynomial(DoubleVec f) {
-  return horner(exp2_double, f);
+  return polynomial(exp2_double, f) * f + 1.0;
 }
 
 // log2 of a mantissa m in [sqrt(1/2), sqrt(2)) plus the exponent e.
 static AMICA_INLINE FloatVec log2_polynomial(FloatVec m, FloatVec e) {
   const FloatVec t = m - 1.0f;
-  return horner(log2_float, t) * t + e;
+  return polynomial(log2_float, t) * t + e;
 }
 static AMICA_INLINE DoubleVec log2_polynomial(DoubleVec m, DoubleVec e) {
   const DoubleVec t = m - 1.0;
   const DoubleVec s = t / (t + 2.0);
-  return horner(log2_double, s * s) * s + e;
+  return polynomial(log2_double, s * s) * s + e;
 }
 
-// 2^x; results below the smallest normal number are 0.
+// 2^x for x below the largest exponent; results below the smallest normal number are 0.
 template <class T>
-static AMICA_INLINE Vec<T> exp2(Vec<T> x) {
+static AMICA_INLINE Vec<T> exp2_bounded(Vec<T> x) {
   using F = Format<T>;
   using Bits = typename Simd<T>::Bits;
-  x = at_most(at_least(x, splat(T(-F::bias))), splat(T(F::bias + 1)));
+  x = at_least(x, splat(T(-F::bias)));
   // Adding 1.5 * 2^mantissa rounds to an integer and leaves it, with the bias of the
   // exponent, in the lowest bits.
   const Vec<T> shifted = x + T(F::to_integer + F::bias);
@@ -111,19 +124,32 @@ static AMICA_INLINE Vec<T> exp2(Vec<T> x) {
   return exp2_polynomial(fraction) * bit_cast<Vec<T>>(scale);
 }
 
-// log2 of x >= 0. Numbers below the smallest normal one, 0 included, count as that one.
+// 2^x for any x.
 template <class T>
-static AMICA_INLINE Vec<T> log2(Vec<T> x) {
+static AMICA_INLINE Vec<T> exp2(Vec<T> x) {
+  return exp2_bounded<T>(at_most(x, splat(T(Format<T>::bias + 1))));
+}
+
+// log2 of x >= 0, except that 0 counts as half the smallest normal number (subnormal
+// ones as something between), infinity as a number beyond the largest, and NaN as
+// any number.
+template <class T>
+static AMICA_INLINE Vec<T> log2_finite(Vec<T> x) {
   using F = Format<T>;
   using Bits = typename Simd<T>::Bits;
-  const Bits bits = bit_cast<Bits>(at_least(x, splat(F::smallest))) + (F::one - F::root_half);
+  const Bits bits = bit_cast<Bits>(x) + (F::one - F::root_half);
   const Vec<T> mantissa =
       bit_cast<Vec<T>>((bits & F::mantissa_mask) + F::root_half);
   const Vec<T> exponent =
       bit_cast<Vec<T>>((bits >> F::mantissa_bits) | F::exponent_to_float) -
       T(F::two_to_mantissa + F::bias);
-  const Vec<T> result = log2_polynomial(mantissa, exponent);
-  return x < splat(bit_cast<T>(F::infinity)) ? result : x;  // infinity and NaN pass
+  return log2_polynomial(mantissa, exponent);
+}
+
+// The same, but infinity and NaN pass.
+template <class T>
+static AMICA_INLINE Vec<T> log2(Vec<T> x) {
+  return x < splat(bit_cast<T>(Format<T>::infinity)) ? log2_finite<T>(x) : x;
 }
 
 }  // namespace

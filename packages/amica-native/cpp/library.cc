@@ -199,6 +199,23 @@ void finish(const AmicaProblem& p, const Layout& layout, const std::vector<Term<
   }
 }
 
+// 0, or NaN where a sample or a parameter is not finite: the kernels' logarithm would
+// take NaN for a number. `log_scale` and `log_weight` may be -infinity and are only added.
+double not_finite(const AmicaProblem& p, const Layout& layout) {
+  const int64_t sources = layout.models * layout.n, terms = sources * layout.terms;
+  double sum = 0;
+  auto add = [&sum](const double* values, int64_t count) {
+    for (int64_t k = 0; k < count; ++k) sum += 0 * values[k];
+  };
+  add(p.record + layout.weighted_x(), sources);
+  add(p.unmixing, sources * layout.n);
+  add(p.offset, sources);
+  add(p.mu, terms);
+  add(p.beta, terms);
+  add(p.rho, terms);
+  return sum;
+}
+
 void run_kernel(const Task<float>& task, float* memory, int64_t first, int64_t last,
                 double* record) {
   chosen().load()->kernels->run_float(task, memory, first, last, record);
@@ -275,6 +292,7 @@ void compute(const AmicaProblem& p) {
   for (int64_t piece = 0; piece < pieces; ++piece)
     for (int64_t k = 0; k < size; ++k) p.record[k] += records[piece * size + k];
   finish(p, layout, terms, p.record);
+  p.record[layout.log_likelihood()] += not_finite(p, layout);
 }
 
 }  // namespace

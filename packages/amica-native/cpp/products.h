@@ -39,25 +39,31 @@ template <class T>
 static void accumulate_outer(const T* g, const T* b, int64_t n, int64_t ld,
                              int64_t length, double* product) {
   constexpr int width = Simd<T>::width, rows = 4, columns = 3;
-  for (int64_t top = 0; top < n; top += rows) {
-    for (int64_t left = 0; left < n; left += columns) {
-      // At the lower and right edges the last row or column is computed again.
-      const T *gs[rows], *bs[columns];
-      for (int r = 0; r < rows; ++r) gs[r] = g + (top + r < n ? top + r : n - 1) * ld;
-      for (int c = 0; c < columns; ++c)
-        bs[c] = b + (left + c < n ? left + c : n - 1) * ld;
-      Vec<T> sum[rows][columns] = {};
-      for (int64_t s = 0; s < length; s += width) {
-        Vec<T> right[columns];
-        for (int c = 0; c < columns; ++c) right[c] = load(bs[c] + s);
-        for (int r = 0; r < rows; ++r) {
-          const Vec<T> v = load(gs[r] + s);
-          for (int c = 0; c < columns; ++c) sum[r][c] += v * right[c];
+  // As many rows of b as half of a small first-level cache holds meet every row of g.
+  const int64_t fit = 16384 / (length * int64_t(sizeof(T))) / columns * columns;
+  const int64_t group = fit < columns ? columns : fit;
+  for (int64_t first = 0; first < n; first += group) {
+    const int64_t last = first + group < n ? first + group : n;
+    for (int64_t top = 0; top < n; top += rows) {
+      for (int64_t left = first; left < last; left += columns) {
+        // At the lower and right edges the last row or column is computed again.
+        const T *gs[rows], *bs[columns];
+        for (int r = 0; r < rows; ++r) gs[r] = g + (top + r < n ? top + r : n - 1) * ld;
+        for (int c = 0; c < columns; ++c)
+          bs[c] = b + (left + c < n ? left + c : n - 1) * ld;
+        Vec<T> sum[rows][columns] = {};
+        for (int64_t s = 0; s < length; s += width) {
+          Vec<T> right[columns];
+          for (int c = 0; c < columns; ++c) right[c] = load(bs[c] + s);
+          for (int r = 0; r < rows; ++r) {
+            const Vec<T> v = load(gs[r] + s);
+            for (int c = 0; c < columns; ++c) sum[r][c] += v * right[c];
+          }
         }
+        for (int r = 0; r < rows && top + r < n; ++r)
+          for (int c = 0; c < columns && left + c < n; ++c)
+            product[(top + r) * n + left + c] += sum_lanes<T>(sum[r][c]);
       }
-      for (int r = 0; r < rows && top + r < n; ++r)
-        for (int c = 0; c < columns && left + c < n; ++c)
-          product[(top + r) * n + left + c] += sum_lanes<T>(sum[r][c]);
     }
   }
 }

@@ -19,6 +19,10 @@
 #define AMICA_VECTORS 0
 #endif
 
+#if AMICA_VECTORS && defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 #if defined(__AVX512F__)
 #define AMICA_VECTOR_BYTES 64
 #elif defined(__AVX__)
@@ -86,16 +90,56 @@ static AMICA_INLINE void store(T* to, const Vec<T>& v) {
   memcpy(to, &v, sizeof v);
 }
 
-// Both return NaN for NaN.
+// Both return `v` where it is NaN. One instruction on x86, which compilers do not find.
+#if AMICA_VECTORS && defined(__AVX512F__)
+static AMICA_INLINE FloatVec at_least(FloatVec v, FloatVec low) {
+  return (FloatVec)_mm512_max_ps((__m512)low, (__m512)v);
+}
+static AMICA_INLINE DoubleVec at_least(DoubleVec v, DoubleVec low) {
+  return (DoubleVec)_mm512_max_pd((__m512d)low, (__m512d)v);
+}
+static AMICA_INLINE FloatVec at_most(FloatVec v, FloatVec high) {
+  return (FloatVec)_mm512_min_ps((__m512)high, (__m512)v);
+}
+static AMICA_INLINE DoubleVec at_most(DoubleVec v, DoubleVec high) {
+  return (DoubleVec)_mm512_min_pd((__m512d)high, (__m512d)v);
+}
+#elif AMICA_VECTORS && defined(__AVX__)
+static AMICA_INLINE FloatVec at_least(FloatVec v, FloatVec low) {
+  return (FloatVec)_mm256_max_ps((__m256)low, (__m256)v);
+}
+static AMICA_INLINE DoubleVec at_least(DoubleVec v, DoubleVec low) {
+  return (DoubleVec)_mm256_max_pd((__m256d)low, (__m256d)v);
+}
+static AMICA_INLINE FloatVec at_most(FloatVec v, FloatVec high) {
+  return (FloatVec)_mm256_min_ps((__m256)high, (__m256)v);
+}
+static AMICA_INLINE DoubleVec at_most(DoubleVec v, DoubleVec high) {
+  return (DoubleVec)_mm256_min_pd((__m256d)high, (__m256d)v);
+}
+#elif AMICA_VECTORS && defined(__SSE2__)
+static AMICA_INLINE FloatVec at_least(FloatVec v, FloatVec low) {
+  return (FloatVec)_mm_max_ps((__m128)low, (__m128)v);
+}
+static AMICA_INLINE DoubleVec at_least(DoubleVec v, DoubleVec low) {
+  return (DoubleVec)_mm_max_pd((__m128d)low, (__m128d)v);
+}
+static AMICA_INLINE FloatVec at_most(FloatVec v, FloatVec high) {
+  return (FloatVec)_mm_min_ps((__m128)high, (__m128)v);
+}
+static AMICA_INLINE DoubleVec at_most(DoubleVec v, DoubleVec high) {
+  return (DoubleVec)_mm_min_pd((__m128d)high, (__m128d)v);
+}
+#else
 template <class V>
 static AMICA_INLINE V at_least(V v, V low) {
   return v < low ? low : v;
 }
-
 template <class V>
 static AMICA_INLINE V at_most(V v, V high) {
   return v > high ? high : v;
 }
+#endif
 
 template <class T>
 static AMICA_INLINE Vec<T> magnitude(Vec<T> v) {
@@ -115,9 +159,9 @@ template <class T>
 static AMICA_INLINE double sum_lanes(Vec<T> v) {
   T lanes[Simd<T>::width];
   memcpy(lanes, &v, sizeof v);
-  double sum = 0;
-  for (int lane = 0; lane < Simd<T>::width; ++lane) sum += lanes[lane];
-  return sum;
+  for (int half = Simd<T>::width / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
 }
 
 }  // namespace

@@ -9,15 +9,15 @@ from ._library import library
 
 # Largest errors in units in the last place, for results that are normal numbers.
 ERROR_ULP = {
-    ("exp2", "float32"): 1.5,
-    ("exp2", "float64"): 1.5,
-    ("log2", "float32"): 3.5,
-    ("log2", "float64"): 3.5,
+    ("exp2", "float32"): 2.0,
+    ("exp2", "float64"): 2.0,
+    ("log2", "float32"): 4.0,
+    ("log2", "float64"): 4.0,
 }
 
 
 def exp2(x: ArrayLike) -> NDArray[Any]:
-    """Return 2 to the power `x`, within 1.5 units in the last place.
+    """Return 2 to the power `x`, within 2 units in the last place.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def exp2(x: ArrayLike) -> NDArray[Any]:
 
 
 def log2(x: ArrayLike) -> NDArray[Any]:
-    """Return the logarithm to base 2, within 3.5 units in the last place.
+    """Return the logarithm to base 2, within 4 units in the last place.
 
     Parameters
     ----------
     x
         Array of float32, or of anything that NumPy turns into float64; at least 0.
-        Numbers below the smallest normal one count as that one, 0 included. The result
-        for negative numbers is meaningless.
+        0 counts as half the smallest normal number. The result for negative numbers is
+        meaningless.
 
     Returns
     -------
