@@ -75,6 +75,7 @@ def test_run_report_and_compare(bench, write_cases, tmp_path):
     assert (tmp_path / "elsewhere" / "report.html").is_file()
     status, out, _ = bench("compare", name, name)
     assert status == 0 and "No regression." in out
+    assert "demo  n=1" in out and "demo  n=2" in out and "base" in out
 
 
 def test_compare_fails_on_a_regression(bench, make_record, tmp_path):

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -88,22 +88,8 @@ def _give_or_take(spread: Spread | None) -> str:
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print a comparison."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("case", overflow="fold")
-    table.add_column("contender", no_wrap=True)
-    for title in ("relative time", "time", "quality"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for pair in comparison.compared:
-        case = " ".join([pair.new.case, parameters(pair.new.params)]).strip()
-        table.add_row(
-            Text(case),
-            Text(pair.new.contender),
-            Text(show_change(pair.relative)),
-            Text(show_change(pair.absolute)),
-            Text(_show_quality(pair)),
-            style="red" if pair.complaints else "",
-        )
-    console.print(table)
+    for _, pairs in groupby(comparison.compared, lambda pair: pair.new.group):
+        console.print(_compared_table(list(pairs)))
     for record in comparison.gained:
         console.print(Text(f"new: {label(record)}", style="green"))
     for pair in comparison.compared:
@@ -115,6 +101,25 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         console.print(Text(f"REGRESSION {line}", style="bold red"))
     if not comparison.regressions:
         console.print(Text("No regression.", style="green"))
+
+
+def _compared_table(pairs: list[Compared]) -> Group:
+    record = pairs[0].new
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("contender", overflow="fold")
+    for title in ("relative time", "time", "quality"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for pair in pairs:
+        table.add_row(
+            Text(pair.new.contender),
+            Text(show_change(pair.relative)),
+            Text(show_change(pair.absolute)),
+            Text(_show_quality(pair)),
+            style="red" if pair.complaints else "",
+        )
+    heading = Text(record.case, style="bold")
+    heading.append(f"  {parameters(record.params)}", style="not bold cyan")
+    return Group(heading, table)
 
 
 def _show_quality(pair: Compared) -> str:
