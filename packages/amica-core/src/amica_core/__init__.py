@@ -3,6 +3,7 @@
 from importlib.metadata import version as _version
 
 from ._amica import AMICA as AMICA
+from ._distributed import TorchGroup as TorchGroup
 from ._fit import fit as fit
 from ._fortran.failures import FortranProgramError as FortranProgramError
 from ._fortran.fit import fit_fortran as fit_fortran

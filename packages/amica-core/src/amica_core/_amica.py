@@ -1,5 +1,6 @@
 """AMICA as a scikit-learn estimator."""
 
+import os
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
@@ -76,9 +77,13 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     compatibility : {"fortran"} or None, default=None
         Reproduce the Fortran program where it errs.
     backend : str, default="numpy"
-        Engine of the E-step.
+        Engine of the E-step: `"numpy"`, `"torch"` or `"native"`.
     backend_options : dict or None, default=None
         Settings of the engine.
+    checkpoint : path or None, default=None
+        File that keeps the state of the fit, and from which it goes on.
+    checkpoint_interval : int, default=50
+        Iterations between two writings of `checkpoint`.
     verbose : bool, default=False
         Show a progress line.
 
@@ -151,6 +156,8 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         compatibility: Literal["fortran"] | None = None,
         backend: str = "numpy",
         backend_options: Mapping[str, Any] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_interval: int = 50,
         verbose: bool = False,
     ):
         self.n_components = n_components
@@ -173,6 +180,8 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.compatibility = compatibility
         self.backend = backend
         self.backend_options = backend_options
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: None = None) -> "AMICA":
@@ -213,6 +222,8 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             compatibility=self.compatibility,
             backend=self.backend,
             backend_options=self.backend_options,
+            checkpoint=self.checkpoint,
+            checkpoint_interval=self.checkpoint_interval,
             verbose=self.verbose,
         )
         self.result_ = result.sorted()

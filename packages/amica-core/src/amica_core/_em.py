@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from ._backend.protocol import Backend
 from ._group import Group, sum_statistics
 from ._history import Record
+from ._interrupt import deferred_interrupt
 from ._model import Model, expectation_parameters
 from ._rejection import Rejection, reject
 from ._schedule import Schedule, StopReason
@@ -68,6 +69,17 @@ class LoopState:
         """Number of finished iterations."""
         return len(self.records)
 
+    def resume(self, plan: Plan) -> None:
+        """Take up a fit that was interrupted, or whose `max_iter` has been raised."""
+        if self.stop_reason == "interrupted":
+            self.stop_reason = None
+        elif self.stop_reason == "max_iter" and self.iteration < plan.max_iter:
+            self.stop_reason = None
+            if not plan.fortran:
+                self.records.pop()  # this iteration had no update yet
+        if self.stop_reason is None and self.iteration >= plan.max_iter:
+            self.stop_reason = "max_iter"
+
     def forget_best(self) -> None:
         """Start to look for the best model anew: log-likelihoods do not compare."""
         self.best, self.best_log_likelihood = self.model, -np.inf
@@ -83,13 +95,19 @@ def run(
 ) -> None:
     """Iterate until a rule stops the fit; Ctrl-C stops it too.
 
-    `state` is changed in place and is consistent after every iteration.
+    `state` is changed in place and is whole whenever `after_iteration` is called. A
+    first Ctrl-C waits for the end of the iteration, a second one does not.
     """
     blocks = backend.place(recording)
     try:
-        while state.stop_reason is None:
-            _iterate(state, blocks, recording, backend, plan, group)
-            after_iteration(state)
+        with deferred_interrupt() as interrupt:
+            while state.stop_reason is None:
+                _iterate(state, blocks, recording, backend, plan, group)
+                # All processes of a group stop together.
+                asked = group.sum(np.array([float(interrupt.requested)]))
+                if asked[0] > 0 and state.stop_reason is None:
+                    state.stop_reason = "interrupted"
+                after_iteration(state)
     except KeyboardInterrupt:
         state.stop_reason = "interrupted"
 
@@ -155,15 +173,17 @@ def _iterate(
     with np.errstate(all="ignore"):
         direction = mixing_direction(model, sums, newton)
     change = None if state.previous is None else log_likelihood - state.previous
-    reason = schedule.judge(iteration, change, direction.norm)
+    last = iteration >= plan.max_iter
+    if last and not plan.fortran:
+        # Without an update, the model that is returned has this log-likelihood.
+        reason: StopReason | None = "max_iter"
+    else:
+        reason = schedule.judge(iteration, change, direction.norm)
     if log_likelihood > state.best_log_likelihood:
         state.best, state.best_log_likelihood = model, log_likelihood
-    last = iteration == plan.max_iter
-    if reason is None and last and not plan.fortran:
-        # The model that is returned is then the one whose log-likelihood is known.
-        reason = "max_iter"
     rate = 0.0
     if reason is None:
+        state.previous = log_likelihood
         moves = "A" not in plan.fixed and not plan.freezes_mixing(iteration)
         if moves:
             rate = schedule.mixing_rate(direction.newton)
@@ -196,7 +216,6 @@ def _iterate(
             )
             state.rejections_done += 1
             state.forget_best()
-    state.previous = log_likelihood
     state.records.append(
         Record(
             log_likelihood, direction.norm, rate, direction.newton, round(sums.count)
@@ -218,7 +237,7 @@ def _recover(state: LoopState, iteration: int, plan: Plan) -> None:
     state.recoveries += 1
     if plan.fortran or state.recoveries > _MAX_RECOVERIES:
         state.stop_reason = "not_finite"
-    elif iteration == plan.max_iter:
+    elif iteration >= plan.max_iter:
         state.stop_reason = "max_iter"
     else:
         state.model, state.previous = state.best, None

@@ -1,6 +1,8 @@
 """The function that fits: checks, sphering, first values, loop, result."""
 
+import os
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -9,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from ._backend.protocol import load_backend
 from ._check import check_choice, check_instance, check_integer, check_samples
+from ._checkpoint import Checkpoint
 from ._em import LoopState, Plan, run
 from ._group import Alone, Group
 from ._history import History
@@ -65,6 +68,9 @@ def fit(
     compatibility: Literal["fortran"] | None = None,
     backend: str = "numpy",
     backend_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_interval: int = 50,
+    group: Group | None = None,
     verbose: bool = False,
 ) -> Result:
     r"""Fit a mixture of ICA models with adaptive source densities by EM.
@@ -117,9 +123,18 @@ def fit(
         `"fortran"` computes what the Fortran program does where that is not what it
         should be; the documentation lists the differences.
     backend
-        Engine of the E-step, `"numpy"`.
+        Engine of the E-step: `"numpy"`, `"torch"` or `"native"`.
     backend_options
-        Settings of the engine.
+        Settings of the engine, for example `{"device": "cuda", "dtype": "float32"}`.
+    checkpoint
+        File in which the state of the fit is kept. If it exists, the fit goes on from
+        it to the numbers that it would have reached without a break; also when
+        `max_iter` has been raised since.
+    checkpoint_interval
+        Iterations between two writings of `checkpoint`.
+    group
+        Processes that share the samples; see `TorchGroup`. `X` holds those of this
+        process.
     verbose
         Show a progress line on the standard error stream.
 
@@ -156,7 +171,7 @@ def fit(
     if compatibility is not None:
         check_choice("compatibility", compatibility, ("fortran",))
     fortran = compatibility == "fortran"
-    group: Group = Alone()
+    group = Alone() if group is None else group
     plan, schedule, code = _check_settings(
         max_iter=max_iter,
         learning_rate=LearningRate() if learning_rate is None else learning_rate,
@@ -184,15 +199,24 @@ def fit(
     state = LoopState(
         model=model, schedule=schedule, kept=np.ones(len(data), bool), best=model
     )
+    store = None
+    if checkpoint is not None:
+        check_integer("checkpoint_interval", checkpoint_interval, 1)
+        settings = _what_decides(plan, schedule, backend, backend_options, model)
+        store = Checkpoint(checkpoint, checkpoint_interval, settings, group)
+        found = store.load(sphere, len(data), schedule)
+        if found is not None:
+            state, sphere = found
+            state.resume(plan)
     progress = Progress(max_iter) if verbose and group.rank == 0 else None
-    run(
-        state,
-        Recording(data, sphere),
-        engine,
-        plan,
-        group,
-        lambda s: progress(s) if progress else None,
-    )
+
+    def after_iteration(state: LoopState) -> None:
+        if progress:
+            progress(state)
+        if store and store.is_due(state):
+            store.save(state, sphere)
+
+    run(state, Recording(data, sphere), engine, plan, group, after_iteration)
     if progress:
         progress.close(state)
     return Result(
@@ -267,6 +291,27 @@ def _check_settings(
     )
     steps = (Newton() if newton else None) if isinstance(newton, bool) else newton
     return plan, Schedule.start(learning_rate, steps, stopping), code
+
+
+def _what_decides(
+    plan: Plan,
+    schedule: Schedule,
+    backend: str,
+    backend_options: Mapping[str, Any] | None,
+    first: Model,
+) -> dict[str, Any]:
+    """Return what the course of a fit depends on besides the samples."""
+    decides = {f.name: getattr(plan, f.name) for f in fields(plan)}
+    del decides["max_iter"]
+    decides["fixed"] = sorted(plan.fixed)
+    return decides | {
+        "learning_rate": schedule.learning_rate,
+        "newton": schedule.newton,
+        "stopping": schedule.stopping,
+        "backend": backend,
+        "backend_options": dict(backend_options or {}),
+        "init and random_state": [float(np.sum(values)) for values in first],
+    }
 
 
 def _check_sphering(sphering: Sphering, data: NDArray) -> Sphering:
