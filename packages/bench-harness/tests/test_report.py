@@ -6,7 +6,7 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from bench_harness import UsageError, write_report
+from bench_harness import UsageError, markdown_tables, write_report
 from bench_harness._page import page
 from bench_harness._summary import speeds, summarise
 from bench_harness._tables import csv_text, markdown
@@ -210,3 +210,12 @@ def test_without_matplotlib_everything_else_is_written(make_record, tmp_path):
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"results.jsonl", "results.csv", "results.md", "report.html"}
     assert "matplotlib is not installed" in (tmp_path / "report.html").read_text()
+
+
+def test_a_document_quotes_the_tables_of_the_page(records):
+    tables = markdown_tables(records)
+    assert list(tables) == [case.name for case in summarise(records)]
+    whole = markdown(records, {})
+    for table in tables.values():
+        assert table in whole
+    assert "fast" in tables["sweep"] and "single" not in tables["sweep"]

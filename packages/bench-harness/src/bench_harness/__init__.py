@@ -13,5 +13,6 @@ from ._records import Record as Record
 from ._records import read_results as read_results
 from ._report import write_report as write_report
 from ._run import run_cases as run_cases
+from ._tables import markdown_tables as markdown_tables
 
 __version__ = _version("bench-harness")

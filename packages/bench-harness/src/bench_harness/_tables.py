@@ -59,12 +59,26 @@ def markdown(records: Sequence[Record], pictures: dict[str, list[str]]) -> str:
     """Return a Markdown page; `pictures` are paths by case."""
     lines = ["# Benchmarks", "", *_markdown_origin(records)]
     for case in summarise(records):
-        lines += ["", f"## {case.name}", "", case.claim, ""]
-        lines += _markdown_table(case)
-        lines += _markdown_notes(case)
+        lines += ["", f"## {case.name}", "", _markdown_case(case)]
         for path in pictures.get(case.name, []):
             lines += ["", f"![{case.name}]({path})"]
     return "\n".join(lines) + "\n"
+
+
+def markdown_tables(records: Sequence[Record]) -> dict[str, str]:
+    """Return each case's claim, table and notes, for a document that quotes them.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        As `read_results` gives them.
+
+    Returns
+    -------
+    dict of str to str
+        Markdown by the name of the case, in the order of the records.
+    """
+    return {case.name: _markdown_case(case) for case in summarise(records)}
 
 
 def origin(records: Sequence[Record]) -> list[str]:
@@ -142,6 +156,10 @@ def _markdown_origin(records: Sequence[Record]) -> list[str]:
         "",
         f"Medians, with quartiles in brackets; {speed}: below 1 is slower.",
     ]
+
+
+def _markdown_case(case: CaseSummary) -> str:
+    return "\n".join([case.claim, "", *_markdown_table(case), *_markdown_notes(case)])
 
 
 def _markdown_table(case: CaseSummary) -> list[str]:
