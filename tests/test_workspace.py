@@ -66,14 +66,12 @@ class TestPackage:
 
     def test_readme_shows_how_to_install_and_use_it(self, folder):
         readme = (folder / "README.md").read_text()
-        assert f"pip install {folder.name}" in readme or (
-            f'pip install "{folder.name}' in readme
-        )
+        assert re.search(rf"""pip install ["']?{folder.name}""", readme)
         assert "```python" in readme
 
     def test_hard_dependencies(self, folder):
         declared = PROJECTS[folder.name]["dependencies"]
-        assert {requirement_name(r) for r in declared} == HARD_DEPENDENCIES[folder.name]
+        assert {requirement_name(r) for r in declared} <= HARD_DEPENDENCIES[folder.name]
 
     def test_siblings_are_required_by_a_compatible_range(self, folder):
         project = PROJECTS[folder.name]
@@ -136,3 +134,9 @@ def test_relative_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_tables_in_documents_are_those_of_the_committed_results():
+    command = [sys.executable, str(ROOT / "tools" / "tables.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -40,9 +40,7 @@ print(f"{len(examples)} example(s) of {readme.parent.name} ran")
 NO_COMPILER = {"CC": "no-such-compiler", "CXX": "no-such-compiler"}
 
 
-def run(
-    *command: str | Path, cwd: Path | None = None, compiler: bool = False
-) -> None:
+def run(*command: str | Path, cwd: Path | None = None, compiler: bool = False) -> None:
     """Run a command and, if it fails, show what it printed."""
     environment = os.environ if compiler else os.environ | NO_COMPILER
     done = subprocess.run(
