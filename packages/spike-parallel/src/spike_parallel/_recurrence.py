@@ -199,15 +199,22 @@ def _solve_backward(
     adjoint = algebra.transpose(a)
     # The cotangent of b runs the other way: l[t] = g[t] + a[t+1]^T l[t+1]. With a
     # coefficient that changes, m[t] = a[t]^T l[t] is solved for instead, which needs
-    # no shifted copy of the coefficients.
+    # no shifted copy of the coefficients; with one that does not, the gradient of a
+    # is summed over two slices, which needs no shifted copy of the states.
     zero = jnp.zeros_like(v0)
+    first = -1 if reverse else 0
     if a.shape[0] == 1:
         cotangent = _solve(adjoint, g, zero, not reverse)
+        later, earlier = cotangent[1:], v[:-1]
+        if reverse:
+            later, earlier = cotangent[:-1], v[1:]
+        to_a = _unbroadcast(algebra.outer(later, earlier), a.shape) + _unbroadcast(
+            algebra.outer(cotangent[first], v0)[None], a.shape
+        )
     else:
         moved = _solve(adjoint, algebra.apply(adjoint, g), zero, not reverse)
         cotangent = g + _shift(moved, zero, not reverse)
-    to_a = _unbroadcast(algebra.outer(cotangent, _shift(v, v0, reverse)), a.shape)
-    first = -1 if reverse else 0
+        to_a = _unbroadcast(algebra.outer(cotangent, _shift(v, v0, reverse)), a.shape)
     return to_a, cotangent, algebra.apply(adjoint[first], cotangent[first])
 
 
