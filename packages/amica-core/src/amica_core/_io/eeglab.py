@@ -6,7 +6,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from .._result import Result
 from .._statistics import Density
 from .amicaout import AmicaOutput
 from .conversion import eeglab_structure, from_amicaout, to_amicaout
+from .replacing import replacing
 
 
 def write_eeglab(
@@ -89,20 +89,15 @@ def write_eeglab(
     if not in_place:
         _copy_data(source, target, eeg)
     container = {"EEG": eeg} if "EEG" in contents else eeg
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    try:
+    with replacing(target) as part:
         scipy.io.savemat(
-            name,
+            part,
             container,
             appendmat=False,
             long_field_names=True,
             do_compression=True,
             oned_as="row",
         )
-        os.replace(name, target)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def read_eeglab(path: str | os.PathLike[str]) -> Result:

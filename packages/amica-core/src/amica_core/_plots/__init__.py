@@ -1,0 +1,1 @@
+"""Pictures of a fit, one file each; they need matplotlib, and scalp maps need MNE."""
