@@ -180,58 +180,6 @@ def test_resting_neurons_ignore_input():
     assert seen == [(1, 2), (0, 1), (0, 0), (0, 0), (1, 2)]
 
 
-@pytest.mark.parametrize("gain", ["leak", "unit"])
-@pytest.mark.parametrize("make", [LIF, LeakyIntegrator])
-@pytest.mark.parametrize("tau", [4.0, np.array([2.0, 5.0, 50.0])], ids=["4", "each"])
-def test_linear_form(make, gain, tau):
-    more = {"reset": "none"} if make is LIF else {}
-    neuron = make(3, tau=tau, input_gain=gain, **more)
-    xs = jnp.asarray(np.random.default_rng(2).normal(size=(40, 2, 3)))
-    a, b = map(np.asarray, neuron.linear_form(xs))
-    assert b.shape == xs.shape
-    h = np.zeros((2, 3))
-    trajectory = []
-    for b_t in b:
-        h = a * h + b_t
-        trajectory.append(h)
-    states = neuron.State(jnp.asarray(np.stack(trajectory)))
-    state, ys = unroll(neuron, xs)
-    np.testing.assert_allclose(trajectory[-1], state.v, rtol=1e-12)
-    np.testing.assert_allclose(neuron.emit(states), ys, rtol=1e-12)
-
-
-@pytest.mark.parametrize("make", [LIF, LeakyIntegrator])
-def test_linear_form_of_nothing_and_of_low_precision(make):
-    more = {"reset": "none"} if make is LIF else {}
-    neuron = make(3, tau=[1.0, 2.0, 3.0], **more)
-    assert neuron.linear_form(jnp.zeros((0, 2, 3), jnp.float32)).b.shape == (0, 2, 3)
-    a, b = neuron.linear_form(jnp.zeros((4, 3), jnp.bfloat16))
-    assert a.dtype == b.dtype == jnp.float32
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({}, "linear only for `reset=\"none\"`, got `reset='subtract'`"),
-        ({"reset": "zero"}, "got `reset='zero'`"),
-        ({"reset": "none", "refractory": 1}, "refractory=1"),
-    ],
-)
-def test_a_neuron_that_is_not_linear_says_why(settings, message):
-    with pytest.raises(ValueError, match=message):
-        LIF(3, **settings).linear_form(jnp.ones((5, 3)))
-
-
-def test_linear_form_refuses_bad_input():
-    for neuron in (LIF(3, reset="none"), LeakyIntegrator(3)):
-        with pytest.raises(ValueError, match="`xs` must end in the features"):
-            neuron.linear_form(jnp.ones((5, 4)))
-        with pytest.raises(ValueError, match="after the time axis"):
-            neuron.linear_form(jnp.ones(3))
-        with pytest.raises(TypeError, match="`xs` must have a real floating dtype"):
-            neuron.linear_form(jnp.ones((5, 3), int))
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -8,6 +8,25 @@ from ._layers import run_layers as run_layers
 from ._linear_form import LinearForm as LinearForm
 from ._loss import accuracy as accuracy
 from ._loss import cross_entropy as cross_entropy
+from ._neuron.adex import AdEx as AdEx
+from ._neuron.adex import AdExParameters as AdExParameters
+from ._neuron.adex import AdExState as AdExState
+from ._neuron.alif import ALIF as ALIF
+from ._neuron.alif import ALIFParameters as ALIFParameters
+from ._neuron.alif import ALIFState as ALIFState
+from ._neuron.alpha_lif import AlphaLIF as AlphaLIF
+from ._neuron.alpha_lif import AlphaLIFParameters as AlphaLIFParameters
+from ._neuron.alpha_lif import AlphaLIFState as AlphaLIFState
+from ._neuron.cuba_lif import CubaLIF as CubaLIF
+from ._neuron.cuba_lif import CubaLIFParameters as CubaLIFParameters
+from ._neuron.cuba_lif import CubaLIFState as CubaLIFState
+from ._neuron.integrate_and_fire import IF as IF
+from ._neuron.integrate_and_fire import IFParameters as IFParameters
+from ._neuron.integrate_and_fire import IFState as IFState
+from ._neuron.izhikevich import IZHIKEVICH_PRESETS as IZHIKEVICH_PRESETS
+from ._neuron.izhikevich import Izhikevich as Izhikevich
+from ._neuron.izhikevich import IzhikevichParameters as IzhikevichParameters
+from ._neuron.izhikevich import IzhikevichState as IzhikevichState
 from ._neuron.leaky_integrator import LeakyIntegrator as LeakyIntegrator
 from ._neuron.leaky_integrator import (
     LeakyIntegratorParameters as LeakyIntegratorParameters,
@@ -16,6 +35,17 @@ from ._neuron.leaky_integrator import LeakyIntegratorState as LeakyIntegratorSta
 from ._neuron.lif import LIF as LIF
 from ._neuron.lif import LIFParameters as LIFParameters
 from ._neuron.lif import LIFState as LIFState
+from ._neuron.nonlinear import EIF as EIF
+from ._neuron.nonlinear import QIF as QIF
+from ._neuron.nonlinear import EIFParameters as EIFParameters
+from ._neuron.nonlinear import EIFState as EIFState
+from ._neuron.nonlinear import QIFParameters as QIFParameters
+from ._neuron.nonlinear import QIFState as QIFState
+from ._neuron.resonate_and_fire import ResonateAndFire as ResonateAndFire
+from ._neuron.resonate_and_fire import (
+    ResonateAndFireParameters as ResonateAndFireParameters,
+)
+from ._neuron.resonate_and_fire import ResonateAndFireState as ResonateAndFireState
 from ._readout import time_max as time_max
 from ._readout import time_mean as time_mean
 from ._readout import time_sum as time_sum

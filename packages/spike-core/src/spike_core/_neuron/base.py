@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 from .. import _check
-from .._surrogate import Surrogate
 from .._variable import parameter
+
+InputGain = Literal["leak", "unit"]
 
 
 def state_dtype(*arrays: jax.Array) -> jnp.dtype:
@@ -69,9 +71,12 @@ class Neuron(nnx.Module):
             _check.one_of("trainable", name, (*positive, *free))
         for name, value in positive.items():
             _check.number(name, value, above=0)
-            log = jnp.log(jnp.asarray(value, dtype))
             variable = parameter(
-                name, log, self.features, dtype, trained=name in trainable
+                name,
+                _log(value, dtype),
+                self.features,
+                dtype,
+                trained=name in trainable,
             )
             setattr(self, f"log_{name}", variable)
         for name, value in free.items():
@@ -184,13 +189,11 @@ class Neuron(nnx.Module):
             )
 
 
-def check_surrogate(surrogate: Surrogate) -> Surrogate:
-    """Refuse what is not a surrogate."""
-    if not isinstance(surrogate, Surrogate):
-        raise TypeError(
-            f"`surrogate` must be a Surrogate, such as ATan(), got {surrogate!r}"
-        )
-    return surrogate
+def _log(value, dtype):
+    if isinstance(value, jax.Array):
+        return jnp.log(value.astype(dtype))
+    # In float64, and without compiling anything.
+    return np.log(np.asarray(value, np.float64))
 
 
 def decay_and_gain(

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._linear_form import LinearForm
-from .base import Neuron, along_time, decay_and_gain, state_dtype
-from .lif import InputGain
+from .base import InputGain, Neuron, along_time, decay_and_gain, state_dtype
 
 
 class LeakyIntegratorState(NamedTuple):

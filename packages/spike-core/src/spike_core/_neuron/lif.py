@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,17 +11,8 @@ import jax.numpy as jnp
 from .. import _check
 from .._linear_form import LinearForm
 from .._surrogate import ATan, Surrogate
-from .base import (
-    Neuron,
-    along_time,
-    broadcast,
-    check_surrogate,
-    decay_and_gain,
-    state_dtype,
-)
-
-Reset = Literal["subtract", "value", "zero", "none"]
-InputGain = Literal["leak", "unit"]
+from .base import InputGain, along_time, decay_and_gain
+from .spiking import LinearWithoutReset, Reset
 
 
 class LIFState(NamedTuple):
@@ -61,7 +52,7 @@ class LIFParameters(NamedTuple):
     log_slope: jax.Array | tuple[()] = ()
 
 
-class LIF(Neuron):
+class LIF(LinearWithoutReset):
     r"""Leaky integrate-and-fire neurons.
 
     $$u_t = \alpha v_{t-1} + g x_t, \qquad s_t = H(u_t - \theta), \qquad
@@ -146,131 +137,35 @@ class LIF(Neuron):
         trainable: Collection[str] = (),
         param_dtype: Any = jnp.float32,
     ):
-        _check.one_of("reset", reset, ("subtract", "value", "zero", "none"))
         _check.one_of("input_gain", input_gain, ("leak", "unit"))
-        _check.one_of("detach_reset", detach_reset, (False, True))
-        if v_reset is not None and reset != "value":
-            raise ValueError(f'`v_reset` needs `reset="value"`, got `reset={reset!r}`')
-        self.reset = reset
         self.input_gain = input_gain
-        self.detach_reset = detach_reset
-        self.refractory = _check.whole("refractory", refractory, least=0)
-        self.surrogate = check_surrogate(surrogate)
-        positive = {"tau": tau}
-        if "slope" in trainable:
-            positive["slope"] = surrogate.slope
-        free = {"threshold": threshold}
-        if reset == "value":
-            free["v_reset"] = 0.0 if v_reset is None else v_reset
         super().__init__(
             features,
+            threshold=threshold,
+            reset=reset,
+            v_reset=v_reset,
+            detach_reset=detach_reset,
+            refractory=refractory,
+            surrogate=surrogate,
             dt=dt,
             trainable=trainable,
             param_dtype=param_dtype,
-            positive=positive,
-            free=free,
+            positive={"tau": tau},
+            free={},
         )
 
-    def initial_state(self, batch_shape: Sequence[int] = ()) -> LIFState:
-        """Return the state before the first step: at rest, potential zero.
-
-        Parameters
-        ----------
-        batch_shape
-            Sizes of the batch axes; empty for a single sample.
-
-        Returns
-        -------
-        LIFState
-            Leaves of shape ``[*batch_shape, *features]``.
-        """
-        v = super().initial_state(batch_shape).v
-        return LIFState(v, jnp.zeros(v.shape, jnp.int32) if self.refractory else ())
-
-    def step(
+    def integrate(
         self, parameters: LIFParameters, state: LIFState, x: jax.Array
-    ) -> tuple[LIFState, jax.Array]:
-        """Advance by one step; see `Neuron.step`."""
-        v = state.v.astype(state_dtype(state.v, x))
-        decay, gain = self._coefficients(parameters, v)
-        u = decay * v + gain * x.astype(v.dtype)
-        if isinstance(state.refractory, tuple):
-            spikes = self._fire(parameters, u)
-            return LIFState(self._reset(parameters, u, spikes)), spikes.astype(x.dtype)
-        resting = state.refractory > 0
-        u = jnp.where(resting, v, u)
-        spikes = jnp.where(resting, 0, self._fire(parameters, u))
-        after = jnp.where(resting, v, self._reset(parameters, u, spikes))
-        left = jnp.where(
-            spikes > 0, self.refractory, jnp.maximum(state.refractory - 1, 0)
-        )
-        return LIFState(after, left.astype(jnp.int32)), spikes.astype(x.dtype)
+    ) -> LIFState:
+        """See `SpikingNeuron.integrate`."""
+        decay, gain = self._coefficients(parameters, x)
+        return state._replace(v=decay * state.v + gain * x)
 
-    def linear_form(self, xs: jax.Array) -> LinearForm:
-        r"""Return the membrane as a linear recurrence, for ``reset="none"``.
-
-        Parameters
-        ----------
-        xs
-            Input, ``[T, *batch, *features]``.
-
-        Returns
-        -------
-        LinearForm
-            $a = \alpha$ and $b_t = g x_t$, at least float32.
-
-        Raises
-        ------
-        ValueError
-            If the neuron resets or rests after a spike: then it is not linear.
-        """
-        if self.reset != "none":
-            raise ValueError(
-                f'LIF is linear only for `reset="none"`, got `reset={self.reset!r}`'
-            )
-        if self.refractory:
-            raise ValueError(
-                f"LIF is linear only without a refractory period, got "
-                f"`refractory={self.refractory}`"
-            )
-        self.check_sequence(xs)
-        xs = xs.astype(state_dtype(xs, *jax.tree.leaves(self.parameters)))
-        one_step = jax.ShapeDtypeStruct(xs.shape[1:], xs.dtype)
-        decay, gain = self._coefficients(self.parameters, one_step)
+    def form(self, parameters: LIFParameters, xs: jax.Array) -> LinearForm:
+        """See `LinearWithoutReset.form`."""
+        like = jax.ShapeDtypeStruct(xs.shape[1:], xs.dtype)
+        decay, gain = self._coefficients(parameters, like)
         return LinearForm(decay, along_time(gain) * xs)
-
-    def emit(self, states: LIFState) -> jax.Array:
-        """Return the spikes of a trajectory of the reset-free neuron.
-
-        Parameters
-        ----------
-        states
-            The state after each step, ``[T, *batch, *features]``.
-
-        Returns
-        -------
-        jax.Array
-            Spikes, ``[T, *batch, *features]``, in the dtype of the membrane.
-        """
-        return self._fire(self.parameters, states.v)
-
-    def _fire(self, parameters, u):
-        slope = None
-        if not isinstance(parameters.log_slope, tuple):
-            slope = jnp.exp(broadcast(parameters.log_slope, u))
-        return self.surrogate(u - broadcast(parameters.threshold, u), slope)
-
-    def _reset(self, parameters, u, spikes):
-        if self.reset == "none":
-            return u
-        if self.detach_reset:
-            spikes = jax.lax.stop_gradient(spikes)
-        if self.reset == "subtract":
-            return u - broadcast(parameters.threshold, u) * spikes
-        kept = u * (1 - spikes)
-        if self.reset == "zero":
-            return kept
-        return kept + broadcast(parameters.v_reset, u) * spikes
 
     def _coefficients(self, parameters, like):
         return decay_and_gain(
