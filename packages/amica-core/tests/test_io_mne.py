@@ -257,7 +257,7 @@ def test_bad_input(raw, ica):
     slow = make_raw()
     with slow.info._unlock():
         slow.info["highpass"] = 0.0
-    with pytest.warns(RuntimeWarning, match="not high-pass filtered"):
+    with pytest.warns(RuntimeWarning, match="high-pass filtered"):
         fit_mne(slow, **settings(max_iter=2))
     with pytest.raises(ValueError, match="`info` must have the 8 channels"):
         to_mne(ica.amica_, mne.create_info(3, 100.0))

@@ -54,8 +54,7 @@ def describe(result: Result) -> str:
     shares = 100 * shares / shares.sum()
     lines = [
         ("channels", facts["channels"]),
-        ("components", facts["components"]),
-        ("models", _models(facts)),
+        ("model" if facts["models"] == 1 else "models", _models(facts)),
         ("densities", f"{facts['mixtures']} x {', '.join(facts['densities'])}"),
         ("samples", _samples(facts)),
         ("iterations", f"{facts['iterations']}; {_REASONS[facts['stop_reason']]}"),
@@ -75,16 +74,17 @@ def describe(result: Result) -> str:
 
 
 def _models(facts: dict[str, Any]) -> str:
+    components = f"{facts['components']} components"
     if facts["models"] == 1:
-        return "1"
+        return components
     priors = ", ".join(f"{prior:.3f}" for prior in facts["priors"])
     shared = facts["shared_components"]
-    text = f"{facts['models']}; priors {priors}"
-    return text + (f"; {shared} shared components" if shared else "")
+    text = f"{facts['models']} of {components}, priors {priors}"
+    return text + (f", {shared} of them shared" if shared else "")
 
 
 def _samples(facts: dict[str, Any]) -> str:
     if not facts["samples"]:
         return "not recorded"
     rejected = facts["rejected_samples"]
-    return f"{facts['samples']}" + (f"; {rejected} rejected" if rejected else "")
+    return f"{facts['samples']}" + (f", {rejected} rejected" if rejected else "")

@@ -106,7 +106,8 @@ def mne_samples(
         raise TypeError(f"`inst` must be Raw or Epochs of MNE, got {type(inst)}")
     if inst.info["highpass"] < 0.1:
         warnings.warn(
-            "the recording was not high-pass filtered; drifts spoil an ICA, 1 Hz suits",
+            "the recording does not say that it was high-pass filtered; drifts spoil "
+            "an ICA, 1 Hz suits EEG",
             RuntimeWarning,
             stacklevel=3,
         )

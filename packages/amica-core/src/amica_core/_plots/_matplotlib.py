@@ -76,6 +76,16 @@ def check_samples(result: Result, X: Any) -> np.ndarray:
     return X
 
 
+def check_info(result: Result, info: Any) -> None:
+    """Raise if `info`, where it is given, has other channels than the fit."""
+    channels = len(result.sphering.mean)
+    if info is not None and len(info["ch_names"]) != channels:
+        raise ValueError(
+            f"`info` must have the {channels} channels of the fit, got "
+            f"{len(info['ch_names'])}"
+        )
+
+
 def seconds(n_samples: int, rate: float | None) -> tuple[np.ndarray, str]:
     """Return a time axis and its label; samples where the rate is not known."""
     if rate is None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._io.mne import import_mne
 from .._result import Result
-from ._matplotlib import check_components, check_model, grid, subplots
+from ._matplotlib import check_components, check_info, check_model, grid, subplots
 
 if TYPE_CHECKING:
     import mne
@@ -39,9 +39,10 @@ def plot_maps(
     ImportError
         If matplotlib (or MNE, where `info` is given) is missing.
     ValueError
-        If there is no such model or component.
+        If there is no such model or component, or `info` has other channels.
     """
     check_model(result, model)
+    check_info(result, info)
     shown = check_components(result, components, 20)
     maps = result.mixing(model)[:, shown]
     if info is None or not has_positions(info):

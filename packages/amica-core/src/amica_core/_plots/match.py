@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .._io.mne import import_mne
 from .._result import Result
-from ._matplotlib import colour, subplots
+from ._matplotlib import check_info, colour, subplots
 from .maps import has_positions
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def plot_match(
         If the channels differ in number.
     """
     match = match_maps(first, second, models)
+    check_info(first, info)
     draws = info is not None and has_positions(info)
     shown = min(n_pairs, len(match.first)) if draws else 0
     rows = 3 if draws else 1
