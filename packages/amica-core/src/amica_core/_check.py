@@ -84,3 +84,19 @@ def check_samples(X: ArrayLike) -> NDArray:
             f"{n_samples} x {n_channels}; pass `X.T` if it is (channels, samples)"
         )
     return data
+
+
+def check_matrix(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return `values` as a finite float64 matrix that is not empty."""
+    matrix = np.asarray(values)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(
+            f"`{name}` must be a matrix with entries, got shape {matrix.shape}"
+        )
+    if not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
+        raise TypeError(f"`{name}` must hold numbers, got {matrix.dtype}")
+    if np.iscomplexobj(matrix):
+        raise TypeError(f"`{name}` must be real, got {matrix.dtype}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"`{name}` must be finite, got NaN or infinity")
+    return matrix.astype(np.float64)
