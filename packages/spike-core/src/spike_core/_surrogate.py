@@ -25,8 +25,11 @@ def _spike(surrogate: Surrogate, u: jax.Array, slope: jax.Array) -> jax.Array:
 @_spike.defjvp
 def _spike_jvp(surrogate, primals, tangents):
     spikes = _spike(surrogate, *primals)
+    # float16 would overflow on the way to a small derivative.
+    wide = jnp.float64 if spikes.dtype == jnp.float64 else jnp.float32
+    primals, tangents = jax.tree.map(lambda z: z.astype(wide), (primals, tangents))
     _, tangent = jax.jvp(surrogate.relaxation, primals, tangents)
-    return spikes, tangent
+    return spikes, tangent.astype(spikes.dtype)
 
 
 @dataclass_transform(frozen_default=True)
