@@ -158,6 +158,22 @@ def test_set_file_from_beginning_to_end(tmp_path, monkeypatch, capsys):
     assert facts["advice"] == []
 
 
+@needs_recordings
+@pytest.mark.filterwarnings("ignore:.*high-pass")
+def test_edf_file_from_beginning_to_end(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mne")
+    monkeypatch.chdir(tmp_path)
+    recording = EEG / "eegmmidb" / "S001R08.edf"
+    words = ["--highpass", "1", "--resample", "80"]
+    fit = ["fit", recording, *words, "--components", "5", "--iterations", "2"]
+    assert run(*fit, "-o", "a.npz", "-o", "a-ica.fif", "-o", "out") == 0
+    assert "5 components" in capsys.readouterr().out
+    assert run("compare", "out", "a-ica.fif") == 0
+    assert "5 of 5 pairs above 0.95, median 1.0000" in capsys.readouterr().out
+    assert run("plot", "out", recording, *words, "-o", "a.html") == 0
+    assert 'id="sources-1"' in (tmp_path / "a.html").read_text()
+
+
 @pytest.mark.parametrize(
     "picture", ["course", "maps", "sources", "densities", "posteriors", "rejected"]
 )
@@ -214,13 +230,47 @@ def test_parameter_file_is_run(work, X, capsys):
     assert "samples        1000" in capsys.readouterr().out
 
 
-def test_other_processes_of_mpirun_do_nothing(work, monkeypatch, capsys):
-    Path("input.param").write_text("nonsense")
-    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
-    assert run("input.param") == 0
-    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+def test_processes_that_write_to_one_directory(work, X, monkeypatch, capsys):
+    X.astype("<f4").tofile("data.fdt")
+    lines = "files data.fdt\nnum_samples 1\ndata_dim 3\nfield_dim 1000\nmax_iter 3\n"
+    Path("input.param").write_text(lines + "pdftype 0\noutdir out\n")
+    script = """
+import fcntl, sys
+file = open("out/out.txt", "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+    (work / "out").mkdir()
+    (work / "out" / "out.txt").write_text("of the other\n")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    holder.stdout.readline()
     assert run("input.param") == 2
-    assert "must hold `files`" in capsys.readouterr().err
+    assert "another process is writing to out" in capsys.readouterr().err
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")  # a script's mpirun
+    assert run("input.param") == 0
+    assert "another process does input.param" in capsys.readouterr().err
+    assert (work / "out" / "out.txt").read_text() == "of the other\n"
+    holder.communicate()
+    assert run("input.param") == 0
+    assert (work / "out" / "out.txt").read_text().count(" iter ") == 3
+
+
+def test_a_loop_over_subjects_is_never_asked(work, X):
+    np.save("second.npy", X[::-1])
+    script = "for f in rest second; do {} fit $f.npy --iterations 2 -q || exit 1; done"
+    done = subprocess.run(
+        ["sh", "-c", script.format(f"{sys.executable} -m amica_core")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b""
+    assert (work / "rest.amica.npz").exists()
+    assert (work / "second.amica.npz").exists()
 
 
 def test_fortran_program_as_engine(work, monkeypatch):

@@ -102,6 +102,12 @@ def test_quirk_is_noted(line, note, path):
     assert any(note in text for text in parameters.notes), parameters.notes
 
 
+def test_early_rejection_is_noted(path):
+    write(path, do_reject=1, rejint=1, rejstart=5)
+    (note,) = read_parameter_file(path).notes
+    assert "rejects from iteration 1 on, not from `rejstart` 5" in note
+
+
 def test_what_was_meant_is_read(path):
     write(path, lrate="1", rejsig="3", mineig="1e-15", minlrate="1.5D-8")
     parameters = read_parameter_file(path)

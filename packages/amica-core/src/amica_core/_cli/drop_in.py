@@ -40,6 +40,8 @@ from .._statistics import Options, Parameters, Statistics
 from .._update import mixing_direction
 from .parameters import first_kept, first_model, load_samples, make_sphere, settings
 
+_MPI_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+
 
 def run_parameter_file(path: str | os.PathLike[str], backend: str | None = None) -> int:
     """Do what the Fortran program does with a parameter file; return the exit status.
@@ -62,6 +64,9 @@ def run_parameter_file(path: str | os.PathLike[str], backend: str | None = None)
         If the parameters or the samples cannot be used.
     FileNotFoundError
         If a file is missing.
+    BlockingIOError
+        If another process is writing to the same directory. Under MPI, which scripts
+        start the program with, the first process does all and the others return 0.
     """
     started = time.monotonic()
     parameters = read_parameter_file(path)
@@ -80,10 +85,16 @@ def run_parameter_file(path: str | os.PathLike[str], backend: str | None = None)
     )
     outdir = Path(parameters["outdir"] or time.strftime("output%m%d_%H%M%S"))
     outdir.mkdir(parents=True, exist_ok=True)
-    # An older result is no longer what the log beside it tells of.
-    (outdir / "W").unlink(missing_ok=True)
     watched = _Watched(load_backend(name), state)
-    with open(outdir / "out.txt", "w", buffering=1, newline="\n") as file:
+    with open(outdir / "out.txt", "a", buffering=1, newline="\n") as file:
+        if not _lock(file):
+            if any(name in os.environ for name in _MPI_VARIABLES):
+                print(f"amica-core: another process does {path}", file=sys.stderr)
+                return 0
+            raise BlockingIOError(f"another process is writing to {outdir}")
+        file.truncate(0)
+        # An older result is no longer what the log beside it tells of.
+        (outdir / "W").unlink(missing_ok=True)
         log = _Log(file)
         # The program looks at the eigenvalues twice when it makes the sphere.
         repeats = 2 if parameters["do_sphere"] and not parameters["load_sphere"] else 1
@@ -97,6 +108,21 @@ def run_parameter_file(path: str | os.PathLike[str], backend: str | None = None)
             write_amicaout(output, outdir, overwrite=True)
         log.write(closing_lines(time.monotonic() - started, parameters["outdir"]))
     return 130 if state.stop_reason == "interrupted" else 0
+
+
+def _lock(file: TextIO) -> bool:
+    """Tell whether this process alone writes the file, until it is closed."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows, where an open log cannot be replaced
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 class _Log:

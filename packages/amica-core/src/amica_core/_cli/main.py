@@ -1,7 +1,6 @@
 """What the command `amica-core` understands."""
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -36,7 +35,6 @@ The result goes to the file or directory that -o names; its ending says in which
   directory   EEGLAB's amicaout, as the Fortran program writes it
 """
 _COMMANDS = ("fit", "info", "plot", "compare")
-_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,9 +73,6 @@ def _is_parameter_file(word: str) -> bool:
 def _drop_in(path: str) -> int:
     from .drop_in import run_parameter_file
 
-    # Scripts start the Fortran program under mpirun; one process does all here.
-    if any(os.environ.get(name, "0") not in ("", "0") for name in _RANKS):
-        return 0
     return run_parameter_file(path)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -103,7 +104,7 @@ def fit_fortran(
     data = check_samples(X)
     check_choice("sphering", sphering, ("symmetric", "principal", "diagonal"))
     check_choice("density", density, tuple(d.name.lower() for d in Density))
-    threads = n_threads or len(os.sched_getaffinity(0))
+    threads = joblib.effective_n_jobs(-1) if n_threads is None else n_threads
     check_integer("n_threads", threads, 1)
     code = Density[density.upper()]
     if code in (Density.SUPER_GAUSSIAN, Density.SUB_GAUSSIAN) and n_mixtures > 1:

@@ -20,7 +20,10 @@ from .._io.parameters import write_parameter_file
 from .failures import FortranProgramError, check_status, load_output
 
 PROGRAM_VARIABLE = "AMICA_FORTRAN"
-_NAMES = ("amica15", "amica15ub", "amica15ex", "amica15mac", "amica17", "amica17ub")
+_NAMES = (
+    *("amica15", "amica15ub", "amica15ex", "amica15mac", "amica15mkl"),
+    *("amica17", "amica17ub"),
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ def find_fortran_program(program: str | os.PathLike[str] | None = None) -> Path:
     ----------
     program
         Its path. By default the environment variable `AMICA_FORTRAN`, else the first
-        of `amica15`, `amica15ub`, `amica15ex`, `amica15mac`, `amica17`, `amica17ub` on
-        the search path.
+        of `amica15`, `amica15ub`, `amica15ex`, `amica15mac`, `amica15mkl`, `amica17`
+        and `amica17ub` on the search path.
 
     Raises
     ------
@@ -212,6 +215,9 @@ def _watch(
 
 def _end(process: subprocess.Popen[str]) -> None:
     """End the program and what it started."""
+    if not hasattr(os, "killpg"):  # Windows
+        process.kill()
+        return
     for kind in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, kind)

@@ -218,6 +218,11 @@ def read_parameter_file(path: str | os.PathLike[str]) -> ParameterFile:
         notes.append("`load_all_param` loads everything but `A` and `comp_list`")
     if values["load_comp_list"]:
         notes.append("`load_comp_list` reads the file `c` in the Fortran program")
+    if values["do_reject"] and values["rejint"] == 1 and values["rejstart"] > 1:
+        notes.append(
+            f"`rejint 1` rejects from iteration 1 on, not from `rejstart` "
+            f"{values['rejstart']}"
+        )
     return ParameterFile(
         path,
         values,
