@@ -153,21 +153,24 @@ _MEMORY = """
 import resource, sys
 import numpy as np
 import amica_core as ac
-ac.fit(np.random.default_rng(0).normal(size=(2000, 32)), max_iter=2)  # warm up
+noise = np.random.default_rng(0).normal(size=(2000, 64))
+ac.fit(noise, max_iter=2, newton=ac.Newton(2), backend=sys.argv[2])
 rows = np.load(sys.argv[1], mmap_mode="r")
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
-ac.fit(rows, max_iter=2, newton=ac.Newton(2))
+ac.fit(rows, max_iter=2, newton=ac.Newton(2), backend=sys.argv[2])
 print(peak() - before, rows.nbytes)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units")
-def test_memory_is_bounded_by_the_data(tmp_path):
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_memory_is_bounded_by_the_data(tmp_path, backend):
+    pytest.importorskip(backend)
     rng = np.random.default_rng(0)
-    np.save(tmp_path / "data.npy", rng.normal(size=(200_000, 32)).astype(np.float32))
+    np.save(tmp_path / "data.npy", rng.normal(size=(100_000, 64)).astype(np.float32))
     shown = subprocess.run(
-        [sys.executable, "-c", _MEMORY, str(tmp_path / "data.npy")],
+        [sys.executable, "-c", _MEMORY, str(tmp_path / "data.npy"), backend],
         capture_output=True,
         text=True,
         check=True,

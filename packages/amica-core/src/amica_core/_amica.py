@@ -76,8 +76,8 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Seed of the first values.
     compatibility : {"fortran"} or None, default=None
         Reproduce the Fortran program where it errs.
-    backend : str, default="numpy"
-        Engine of the E-step: `"numpy"`, `"torch"` or `"native"`.
+    backend : {"native", "numpy", "torch"} or None, default=None
+        Engine of the E-step; None for `"native"` where it is installed, else `"numpy"`.
     backend_options : dict or None, default=None
         Settings of the engine.
     checkpoint : path or None, default=None
@@ -154,7 +154,7 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         compatibility: Literal["fortran"] | None = None,
-        backend: str = "numpy",
+        backend: str | None = None,
         backend_options: Mapping[str, Any] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_interval: int = 50,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from ._backend.protocol import load_backend
+from ._backend.protocol import default_backend, load_backend
 from ._check import check_choice, check_instance, check_integer, check_samples
 from ._checkpoint import Checkpoint
 from ._em import LoopState, Plan, run
@@ -66,7 +66,7 @@ def fit(
     init: Literal["random", "fixed"] | Model | Result = "random",
     random_state: int | np.random.RandomState | None = None,
     compatibility: Literal["fortran"] | None = None,
-    backend: str = "numpy",
+    backend: str | None = None,
     backend_options: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_interval: int = 50,
@@ -123,7 +123,9 @@ def fit(
         `"fortran"` computes what the Fortran program does where that is not what it
         should be; the documentation lists the differences.
     backend
-        Engine of the E-step: `"numpy"`, `"torch"` or `"native"`.
+        Engine of the E-step: `"native"` (compiled; holds the sphered samples in
+        memory), `"numpy"` (streams them), `"torch"` (streams them on a CPU, holds them
+        on a device). None for `"native"` where it is installed, else `"numpy"`.
     backend_options
         Settings of the engine, for example `{"device": "cuda", "dtype": "float32"}`.
     checkpoint
@@ -186,6 +188,7 @@ def fit(
         rescale=rescale,
         fortran=fortran,
     )
+    backend = default_backend() if backend is None else backend
     engine = load_backend(backend, **(backend_options or {}))
 
     if isinstance(init, Result):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +64,11 @@ class Backend(Protocol):
 
 
 BACKENDS = ("numpy", "native", "torch")
+
+
+def default_backend() -> str:
+    """Return the name of the fastest backend that is installed for a CPU."""
+    return "native" if find_spec("amica_native") else "numpy"
 
 
 def load_backend(name: str, **settings: Any) -> Backend:
