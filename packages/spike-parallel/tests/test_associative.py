@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from spike_core import LIF, LeakyIntegrator, Scan, Sequential, unroll
-from spike_parallel import Associative
+from spike_parallel import Associative, SlidingPSN
 
 # A new reset-free neuron joins here.
 NEURONS = {
@@ -19,6 +19,7 @@ NEURONS = {
     "LeakyIntegrator": lambda n, **kwargs: LeakyIntegrator(
         n, trainable=("tau",), **kwargs
     ),
+    "SlidingPSN": lambda n, **kwargs: SlidingPSN(n, window=5, **kwargs),
 }
 
 

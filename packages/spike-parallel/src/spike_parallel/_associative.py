@@ -26,7 +26,8 @@ def solve_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Ar
     name
         The neuron's place in the network, for messages.
     neuron
-        A neuron with `linear_form` and `emit`.
+        A neuron with `linear_form` and `emit`, or one that runs a whole sequence in
+        parallel by itself, ``all_steps(state, xs) -> (state, ys)``.
     xs
         Input, ``[T, *batch, *features]``.
     state
@@ -37,6 +38,8 @@ def solve_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Ar
     state, ys
         The state after the last step, and the output of each step.
     """
+    if hasattr(neuron, "all_steps"):
+        return neuron.all_steps(state, xs)
     if not hasattr(neuron, "linear_form"):
         _refuse(name, neuron, "it does not offer `linear_form(xs)`")
     try:
