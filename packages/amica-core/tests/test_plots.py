@@ -10,7 +10,6 @@ import pytest
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
 from amica_core import (  # noqa: E402
-    match_maps,
     plot_densities,
     plot_log_likelihood,
     plot_maps,
@@ -20,6 +19,7 @@ from amica_core import (  # noqa: E402
     plot_sources,
     source_density,
 )
+from amica_core._plots.match import matched_pairs  # noqa: E402
 from matplotlib import pyplot as plt  # noqa: E402
 
 
@@ -152,19 +152,21 @@ def test_rejected(result, X):
         plot_rejected(result, X[:-1])
 
 
-def test_match(result):
-    match = match_maps(result, result)
-    assert match.first.tolist() == match.second.tolist()
-    np.testing.assert_allclose(match.similarity, 1)
-    assert np.all(np.diff(match.similarity) <= 0)
-    across = match_maps(result, result, models=(0, 1))
-    assert sorted(across.second) == [0, 1, 2, 3]
+def test_match(result, X):
+    same = matched_pairs(result, result)
+    assert all(pair.first == pair.second for pair in same)
+    np.testing.assert_allclose([pair.similarity for pair in same], 1)
+    across = matched_pairs(result, result, models=(0, 1))
+    similarity = [pair.similarity for pair in across]
+    assert similarity == sorted(similarity, reverse=True)
     figure = plot_match(result, result, models=(0, 1))
-    line = figure.axes[0].get_lines()[0]
-    np.testing.assert_array_equal(line.get_ydata(), across.similarity)
-    small = ac.fit(np.random.default_rng(0).laplace(size=(100, 3)), max_iter=2)
+    assert figure.axes[0].get_lines()[0].get_ydata().tolist() == similarity
+    fewer = ac.fit(X, 2, max_iter=2, random_state=0)
+    there, back = matched_pairs(result, fewer), matched_pairs(fewer, result)
+    assert [(p.second, p.first) for p in back] == [(p.first, p.second) for p in there]
+    small = ac.fit(X[:, :3], max_iter=2)
     with pytest.raises(ValueError, match="`second` must have the 4 channels"):
-        match_maps(result, small)
+        plot_match(result, small)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

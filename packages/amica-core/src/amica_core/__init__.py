@@ -38,8 +38,6 @@ from ._plots.densities import plot_densities as plot_densities
 from ._plots.densities import source_density as source_density
 from ._plots.log_likelihood import plot_log_likelihood as plot_log_likelihood
 from ._plots.maps import plot_maps as plot_maps
-from ._plots.match import Match as Match
-from ._plots.match import match_maps as match_maps
 from ._plots.match import plot_match as plot_match
 from ._plots.posteriors import plot_posteriors as plot_posteriors
 from ._plots.posteriors import plot_rejected as plot_rejected

@@ -3,7 +3,6 @@
 import argparse
 import json
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from .._fortran.fit import fit_fortran
 from .._plots.densities import plot_densities
 from .._plots.log_likelihood import plot_log_likelihood
 from .._plots.maps import plot_maps
-from .._plots.match import match_maps, plot_match
+from .._plots.match import matched_pairs, plot_match
 from .._plots.posteriors import plot_posteriors, plot_rejected
 from .._plots.sources import plot_sources
 from .._rejection import Rejection
@@ -54,8 +53,7 @@ def fit_command(options: argparse.Namespace) -> int:
         settings["program"] = options.program
     else:
         engine = fit
-        native = "native" if find_spec("amica_native") else "numpy"
-        settings["backend"] = options.backend or native
+        settings["backend"] = options.backend
     result = engine(recording.X, options.components, **settings).sorted()
     written = [
         file for output in outputs for file in write_fit(result, output, recording)
@@ -123,20 +121,17 @@ def plot_command(options: argparse.Namespace) -> int:
 def compare_command(options: argparse.Namespace) -> int:
     """Match two fits."""
     first, second = read_fit(options.first), read_fit(options.second)
-    match = match_maps(first, second)
+    pairs = matched_pairs(first, second)
     if options.output is not None:
         _use_no_display()
         info = None
         if options.recording is not None:
             info = _read(options.recording, options).info
         _save(plot_match(first, second, info), options.output)
-    similar = match.similarity
+    similar = np.array([pair.similarity for pair in pairs])
     if options.json:
         facts = {
-            "pairs": [
-                [int(i), int(k), float(s)]
-                for i, k, s in zip(match.first, match.second, similar, strict=True)
-            ],
+            "pairs": [[p.first, p.second, p.similarity] for p in pairs],
             "median_similarity": float(np.median(similar)),
             "log_likelihoods": [
                 summarize(r)["log_likelihood"] for r in (first, second)
@@ -145,8 +140,8 @@ def compare_command(options: argparse.Namespace) -> int:
         print(json.dumps(facts))
         return 0
     print("first   second  similarity")
-    for i, k, s in zip(match.first, match.second, similar, strict=True):
-        print(f"IC{i:03d}   IC{k:03d}   {s:.4f}")
+    for p in pairs:
+        print(f"IC{p.first:03d}   IC{p.second:03d}   {p.similarity:.4f}")
     print(
         f"{np.count_nonzero(similar > 0.95)} of {len(similar)} pairs above 0.95, "
         f"median {np.median(similar):.4f}"

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .._backend.protocol import Backend, load_backend
+from .._backend.protocol import Backend, default_backend, load_backend
 from .._em import LoopState, Plan, run
 from .._group import Alone
 from .._history import History
@@ -76,7 +75,7 @@ def run_parameter_file(path: str | os.PathLike[str], backend: str | None = None)
     data = load_samples(parameters)
     sphere = make_sphere(parameters, data)
     model = first_model(parameters, len(sphere.matrix))
-    name = backend or ("native" if find_spec("amica_native") else "numpy")
+    name = default_backend() if backend is None else backend
     state = LoopState(
         model=model,
         schedule=schedule,

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.optimize
-from numpy.typing import NDArray
 
 from .._io.mne import import_mne
+from .._metrics import match_components
 from .._result import Result
 from ._matplotlib import check_info, colour, subplots
 from .maps import has_positions
@@ -14,49 +13,6 @@ from .maps import has_positions
 if TYPE_CHECKING:
     import mne
     from matplotlib.figure import Figure
-
-
-class Match(NamedTuple):
-    """Which component of one fit is which of another, the most alike first."""
-
-    first: NDArray[np.int64]
-    """Components of the first fit, shape `(pairs,)`."""
-    second: NDArray[np.int64]
-    """Their partners in the second fit."""
-    similarity: NDArray[np.float64]
-    """Absolute cosine of the two maps on the sensors, from 0 to 1."""
-
-
-def match_maps(
-    first: Result, second: Result, models: tuple[int, int] = (0, 0)
-) -> Match:
-    """Pair the components of two fits by their maps (Hungarian method).
-
-    Parameters
-    ----------
-    first, second
-        Two fits of the same channels.
-    models
-        Which model of each.
-
-    Raises
-    ------
-    ValueError
-        If the channels differ in number.
-    """
-    channels = [len(result.sphering.mean) for result in (first, second)]
-    if channels[0] != channels[1]:
-        raise ValueError(
-            f"`second` must have the {channels[0]} channels of `first`, got "
-            f"{channels[1]}"
-        )
-    maps = [r.mixing(h) for r, h in zip((first, second), models, strict=True)]
-    a, b = (m / np.linalg.norm(m, axis=0) for m in maps)
-    cosine = np.abs(a.T @ b)
-    rows, columns = scipy.optimize.linear_sum_assignment(cosine, maximize=True)
-    order = np.argsort(-cosine[rows, columns], kind="stable")
-    rows, columns = rows[order], columns[order]
-    return Match(rows, columns, cosine[rows, columns])
 
 
 def plot_match(
@@ -87,10 +43,10 @@ def plot_match(
     ValueError
         If the channels differ in number.
     """
-    match = match_maps(first, second, models)
+    pairs = matched_pairs(first, second, models)
     check_info(first, info)
     draws = info is not None and has_positions(info)
-    shown = min(n_pairs, len(match.first)) if draws else 0
+    shown = min(n_pairs, len(pairs)) if draws else 0
     rows = 3 if draws else 1
     figure, axes = subplots(
         rows, max(shown, 1), figsize=(max(7, 1.4 * shown), 2.6 + 1.5 * (rows - 1))
@@ -98,30 +54,64 @@ def plot_match(
     for ax in axes[0]:
         ax.remove()
     ax = figure.add_subplot(axes[0, 0].get_gridspec()[0, :])
-    pairs = np.arange(1, len(match.first) + 1)
-    ax.plot(pairs, match.similarity, "o-", ms=3, color=colour(0))
+    similarity = [pair.similarity for pair in pairs]
+    ax.plot(np.arange(1, len(pairs) + 1), similarity, "o-", ms=3, color=colour(0))
     ax.set(xlabel="pair", ylabel="|cosine| of maps", ylim=(0, 1.05))
     if draws:
-        _pairs(axes[1:], first, second, info, match, models)
+        _draw_pairs(axes[1:], first, second, info, pairs, models)
     return figure
 
 
-def _pairs(
+class Pair(NamedTuple):
+    """A component of one fit and its partner in another."""
+
+    first: int
+    second: int
+    sign: float
+    similarity: float
+
+
+def matched_pairs(
+    first: Result, second: Result, models: tuple[int, int] = (0, 0)
+) -> list[Pair]:
+    """Pair the components of two fits by their maps, the most alike first.
+
+    Parameters
+    ----------
+    first, second
+        Two fits of the same channels.
+    models
+        Which model of each.
+    """
+    maps = [r.mixing(h) for r, h in zip((first, second), models, strict=True)]
+    if len(maps[0]) != len(maps[1]):
+        raise ValueError(
+            f"`second` must have the {len(maps[0])} channels of `first`, got "
+            f"{len(maps[1])}"
+        )
+    swaps = maps[0].shape[1] > maps[1].shape[1]
+    found = match_components(*(maps[::-1] if swaps else maps))
+    pairs = [
+        Pair(*((int(k), i) if swaps else (i, int(k))), float(sign), float(similarity))
+        for i, (k, sign, similarity) in enumerate(zip(*found, strict=True))
+    ]
+    return sorted(pairs, key=lambda pair: -pair.similarity)
+
+
+def _draw_pairs(
     axes: Any,
     first: Result,
     second: Result,
     info: Any,
-    match: Match,
+    pairs: list[Pair],
     models: tuple[int, int],
 ) -> None:
     mne = import_mne()
     maps = [r.mixing(h) for r, h in zip((first, second), models, strict=True)]
-    for pair in range(axes.shape[1]):
-        i, k = match.first[pair], match.second[pair]
-        a, b = maps[0][:, i], maps[1][:, k]
-        for row, (values, number) in enumerate(
-            [(a, i), (b * np.sign(a @ b), k)]  # signs of an ICA mean nothing
-        ):
-            ax = axes[row, pair]
+    for column, pair in zip(axes.T, pairs, strict=False):
+        # Signs of components mean nothing; partners get the same.
+        partner = maps[1][:, pair.second] * pair.sign
+        shown = [(maps[0][:, pair.first], pair.first), (partner, pair.second)]
+        for ax, letter, (values, number) in zip(column, "AB", shown, strict=True):
             mne.viz.plot_topomap(values, info, axes=ax, show=False, contours=0)
-            ax.set_title(f"{'AB'[row]} IC{number:03d}", fontsize=8)
+            ax.set_title(f"{letter} IC{number:03d}", fontsize=8)
