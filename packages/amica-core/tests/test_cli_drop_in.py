@@ -360,6 +360,9 @@ def test_result_is_written_while_the_run_goes_on(work, X):
         ({}, "load_A 1\n", "`indir` must say"),
         ({}, "load_A 1\nindir there\n", "no file there/A"),
         ({}, "lrate -1.0\n", "must lie in"),
+        ({"max_iter": 0}, "", "max_iter` must be at least 1"),
+        ({"models": -1}, "", "num_models` must be at least 1"),
+        ({}, "num_mix_comps 0\n", "num_mix_comps` must be at least 1"),
     ],
 )
 def test_bad_parameters(values, extra, message, work, X):

@@ -71,6 +71,9 @@ def run_parameter_file(path: str | os.PathLike[str], backend: str | None = None)
     parameters = read_parameter_file(path)
     for note in parameters.notes:
         print(f"amica-core: {note}", file=sys.stderr)
+    if parameters.ignored:
+        names = ", ".join(parameters.ignored)
+        print(f"amica-core: without effect: {names}", file=sys.stderr)
     plan, schedule = settings(parameters)
     data = load_samples(parameters)
     sphere = make_sphere(parameters, data)

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from .._check import check_integer
 from .._em import Plan
 from .._group import Alone
 from .._io.parameters import ParameterFile
@@ -32,6 +33,8 @@ _UPDATES = {
 
 def settings(p: ParameterFile) -> tuple[Plan, Schedule]:
     """Return what the loop and its schedule are told."""
+    for key in ("max_iter", "num_models", "num_mix_comps", "data_dim"):
+        check_integer(f"{p.path}: {key}", p[key], 1)
     code = p["pdftype"]
     if code not in list(Density):
         raise ValueError(f"{p.path}: `pdftype` must be 0 to 4, got {code}")

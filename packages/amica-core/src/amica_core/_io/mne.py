@@ -136,7 +136,7 @@ def to_mne(result: Result, info: "mne.Info", model: int = 0) -> "mne.preprocessi
     Parameters
     ----------
     result
-        A fit of samples in display units, as `mne_samples` and `read_samples` give.
+        A fit of samples in display units, as `mne_samples` gives.
     info
         Of the channels that were fitted, in their order.
     model

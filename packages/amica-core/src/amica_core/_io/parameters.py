@@ -102,6 +102,7 @@ _KEYS: dict[str, tuple[_Kind, Any]] = {
     },
 }
 _SYNONYMS = {"num_mix": "num_mix_comps"}
+# Parsed by the program and used nowhere, in any version.
 _DEAD = {
     "doPCA": "`pcakeep` alone decides",
     "pcadb": "`pcakeep` and `mineig` decide",
@@ -116,7 +117,6 @@ _DEAD = {
     "load_W": "W is computed from A; use `load_A`",
     "byte_size": "the size of a number is measured; use `dble_data`",
 }
-# They shape the program's work on the machine, not what it computes.
 _WITHOUT_EFFECT = ("do_opt_block", "blk_min", "blk_max", "blk_step", "print_debug")
 _MAX_LINE = 500
 
@@ -149,8 +149,10 @@ class ParameterFile:
     """Keys that the file names."""
     files: tuple[DataFile, ...]
     """The samples."""
+    ignored: Mapping[str, str]
+    """Keys in the file that change nothing, with the reason."""
     notes: tuple[str, ...]
-    """What is dead, unknown, or read otherwise by the Fortran program."""
+    """What is unknown, or read otherwise by the Fortran program."""
 
     def __getitem__(self, key: str) -> Any:
         """Return the value of a key."""
@@ -183,6 +185,7 @@ def read_parameter_file(path: str | os.PathLike[str]) -> ParameterFile:
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file")
     values = {key: default for key, (_, default) in _KEYS.items()}
     given: dict[str, str] = {}
+    ignored: dict[str, str] = {}
     notes: list[str] = []
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         if len(line) > _MAX_LINE:
@@ -201,14 +204,14 @@ def read_parameter_file(path: str | os.PathLike[str]) -> ParameterFile:
             )
         key = _SYNONYMS.get(key, key)
         if key in _DEAD:
-            notes.append(f"`{key}` has no effect in any version: {_DEAD[key]}")
+            ignored[key] = _DEAD[key]
         elif key not in _KEYS:
             notes.append(_unknown(key))
         elif not text:
             raise ValueError(f"line {number} of {path}: `{key}` must have a value")
         else:
             if key in _WITHOUT_EFFECT:
-                notes.append(f"`{key}` does not change the result and is passed over")
+                ignored[key] = "shapes the Fortran program's work, not its result"
             given[key] = text
             values[key] = _value(path, number, key, text, notes)
     for key in ("files", "num_samples", "field_dim", "data_dim", "max_iter"):
@@ -228,6 +231,7 @@ def read_parameter_file(path: str | os.PathLike[str]) -> ParameterFile:
         values,
         frozenset(given),
         _data_files(path, given["files"], values, notes),
+        ignored,
         tuple(notes),
     )
 
