@@ -158,6 +158,59 @@ def test_set_file_from_beginning_to_end(tmp_path, monkeypatch, capsys):
     assert facts["advice"] == []
 
 
+def write_bdf(path, data, rate):
+    """Write BioSemi's format: a text header, then 24 bit numbers a second at a time."""
+    channels, n_times = data.shape
+    seconds = n_times // rate
+    widths = (16, 80, 8, 8, 8, 8, 8, 80, 8, 32)
+    values = ("", "", "uV", "-4000", "4000", "-8388608", "8388607", "", str(rate), "")
+    head = b"\xffBIOSEMI" + b" " * 160 + b"01.01.2601.01.01"
+    for text, width in (
+        (256 * (channels + 1), 8), ("24BIT", 44), (seconds, 8), (1, 8), (channels, 4),
+    ):  # fmt: skip
+        head += str(text).ljust(width).encode()
+    for number, width in enumerate(widths):
+        for c in range(channels):
+            text = f"EEG{c}" if number == 0 else values[number]
+            head += text.ljust(width).encode()
+    digital = np.round(data * 8388608 / 4000).astype("<i4")
+    blocks = digital.reshape(channels, seconds, rate).transpose(1, 0, 2)
+    triples = np.ascontiguousarray(blocks).view(np.uint8).reshape(-1, 4)[:, :3]
+    path.write_bytes(head + triples.tobytes())
+
+
+def write_brainvision(path, data, rate):
+    """Write BrainVision's format: a header, a file of markers, and float32 samples."""
+    data.T.astype("<f4").tofile(path.with_suffix(".eeg"))
+    path.with_suffix(".vmrk").write_text(
+        "Brain Vision Data Exchange Marker File, Version 1.0\n\n[Common Infos]\n"
+        f"DataFile={path.stem}.eeg\n\n[Marker Infos]\nMk1=New Segment,,1,1,0\n"
+    )
+    names = "".join(f"Ch{c + 1}=E{c},,1,uV\n" for c in range(len(data)))
+    path.write_text(
+        "Brain Vision Data Exchange Header File Version 1.0\n\n[Common Infos]\n"
+        f"DataFile={path.stem}.eeg\nMarkerFile={path.stem}.vmrk\n"
+        "DataFormat=BINARY\nDataOrientation=MULTIPLEXED\n"
+        f"NumberOfChannels={len(data)}\nSamplingInterval={1e6 / rate}\n\n"
+        f"[Binary Infos]\nBinaryFormat=IEEE_FLOAT_32\n\n[Channel Infos]\n{names}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("a.bdf", write_bdf), ("a.vhdr", write_brainvision)]
+)
+@pytest.mark.filterwarnings("ignore:.*high-pass")
+def test_other_recordings_that_mne_reads(tmp_path, monkeypatch, name, write, X):
+    pytest.importorskip("mne")
+    monkeypatch.chdir(tmp_path)
+    data = 20 * X.T  # microvolts
+    write(tmp_path / name, data, 100)
+    assert run("fit", name, "--iterations", "5", "-q", "-o", "a.npz") == 0
+    found = ac.load_result("a.npz")
+    wanted = ac.fit(data.T, max_iter=5, random_state=0).sorted()
+    np.testing.assert_allclose(found.mixing(), wanted.mixing(), rtol=1e-3, atol=1e-2)
+
+
 @needs_recordings
 @pytest.mark.filterwarnings("ignore:.*high-pass")
 def test_edf_file_from_beginning_to_end(tmp_path, monkeypatch, capsys):

@@ -5,9 +5,11 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import amica_core
+import hypothesis
 import numpy as np
 import pytest
 from amica_core import (
@@ -18,6 +20,7 @@ from amica_core import (
     to_amicaout,
     write_amicaout,
 )
+from hypothesis import strategies as st
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 CASES = [p.parent.name for p in sorted(GOLDEN.glob("*/out.txt"))]
@@ -364,6 +367,38 @@ write_amicaout(output, {str(directory)!r}, overwrite=True)
     process.stdout.close()
     with pytest.raises(FileNotFoundError, match="did not finish"):
         read_amicaout(directory)
+
+
+@hypothesis.settings(deadline=None, max_examples=25)
+@hypothesis.given(
+    st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2),
+    st.integers(0, 4), st.booleans(),
+)  # fmt: skip
+def test_what_is_written_is_read(n, M, J, extra, T, with_samples):
+    rng = np.random.default_rng(n + 10 * M)
+    K, channels = n * M, n + extra
+    slots = rng.integers(1, K + 1, size=(n, M)).astype(np.int32)
+    output = AmicaOutput(
+        W=rng.normal(size=(n, n, M)),
+        S=rng.normal(size=(channels, channels)),
+        mean=rng.normal(size=channels),
+        gm=rng.dirichlet(np.ones(M)),
+        c=rng.normal(size=(n, M)),
+        comp_list=slots,
+        A=rng.normal(size=(n, K)),
+        **{name: rng.uniform(size=(J, K)) for name in ("alpha", "mu", "sbeta", "rho")},
+        LL=rng.normal(size=7),
+        nd=rng.uniform(size=(7, K)),
+        LLt=rng.normal(size=(M + 1, T + 1)) if with_samples else None,
+        log=" iter\n" if with_samples else None,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        write_amicaout(output, folder)
+        again = read_amicaout(folder)
+    for name, values in vars(output).items():
+        if name != "missing":
+            np.testing.assert_array_equal(getattr(again, name), values)
+    assert again.missing == (() if with_samples else ("LLt",))
 
 
 def test_length_of_the_history(fitted):

@@ -61,8 +61,10 @@ def ica(raw):
 
 def test_ica_has_the_sources_and_maps_of_the_fit(raw, ica):
     result = ica.amica_
+    before = raw.get_data()
     X, _ = mne_samples(raw)
-    np.testing.assert_allclose(X, raw.get_data().T * 1e6)
+    np.testing.assert_allclose(X, before.T * 1e6)
+    np.testing.assert_array_equal(raw.get_data(), before)
     sources = ica.get_sources(raw).get_data()
     np.testing.assert_allclose(sources, result.sources(X).T, atol=1e-9)
     np.testing.assert_allclose(ica.get_components(), result.mixing(), atol=1e-9)
@@ -117,9 +119,12 @@ def test_components_that_are_left_out_stay_in_the_data(raw):
 def test_epochs(raw):
     events = np.column_stack([np.arange(0, 2800, 200), np.zeros(14), np.ones(14)])
     epochs = mne.Epochs(
-        raw, events.astype(int), tmin=0, tmax=1.99, baseline=None, verbose="error"
-    )
+        raw, events.astype(int), tmin=0, tmax=1.99, baseline=None, preload=True,
+        verbose="error",
+    )  # fmt: skip
+    before = epochs.get_data()
     X, _ = mne_samples(epochs)
+    np.testing.assert_array_equal(epochs.get_data(), before)
     assert X.shape == (len(epochs) * 200, 8)
     np.testing.assert_array_equal(X[:200], raw.get_data()[:, :200].T * 1e6)
     ica = fit_mne(epochs, **settings())

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 
 from .._check import check_choice, check_integer
 from .._fit import check_samples
@@ -54,7 +55,7 @@ def fit_fortran(
     fixed: Collection[str] = (),
     rescale: bool = True,
     init: Literal["random", "fixed"] | Model = "random",
-    random_state: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
     program: str | os.PathLike[str] | None = None,
     n_threads: int | None = None,
     timeout: float | None = None,
@@ -75,8 +76,8 @@ def fit_fortran(
         See `fit`. Sharing and the diagonal sphering end the published builds with a
         segmentation fault.
     init, random_state
-        See `fit`. First values are drawn here and read by the program, so that runs
-        can be repeated, which its own clock does not allow.
+        See `fit`. First values are drawn here, the same as in `fit`, and read by the
+        program, so that runs can be repeated, which its own clock does not allow.
     program
         See `find_fortran_program`.
     n_threads
@@ -245,7 +246,7 @@ def _first_values(
     n_models: int,
     n_mixtures: int,
     density: Density,
-    random_state: int | None,
+    random_state: int | np.random.RandomState | None,
 ) -> Model:
     if isinstance(init, Model):
         wanted, seen = (
@@ -271,7 +272,9 @@ def _first_values(
             '`init="fixed"` makes all models equal, and they would stay so; got '
             f"`n_models` {n_models}"
         )
-    seed = np.random.default_rng(random_state) if init == "random" else None
+    seed = None
+    if init == "random":  # the jitter that `fit` would draw
+        seed = check_random_state(random_state).randint(2**31)
     return initial_model(n, n_models, n_mixtures, density=density, random_state=seed)
 
 

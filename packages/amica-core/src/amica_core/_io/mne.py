@@ -125,7 +125,8 @@ def mne_samples(
 
         projector, _, _ = make_projector(info["projs"], info["ch_names"])
         data = projector @ data
-    return np.ascontiguousarray((data * _scales(info)[:, None]).T), info
+    data *= _scales(info)[:, None]
+    return data.T, info
 
 
 def to_mne(result: Result, info: "mne.Info", model: int = 0) -> "mne.preprocessing.ICA":
