@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from amica_core._io.log import (
     LogRecord,
+    _exponential,
+    _fixed,
+    _listed,
     closing_lines,
     iteration_line,
     opening_lines,
@@ -82,6 +85,26 @@ def test_what_does_not_fit_becomes_stars():
     assert math.isnan(again.log_likelihood)
     assert math.isnan(again.seconds)
     assert again.iteration == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "fixed", "exponential", "listed"),
+    [  # what gfortran 12.2 writes with F13.10, with E13.5 and list-directed
+        (0.0, " 0.0000000000", "  0.00000E+00", "   0.0000000000000000     "),
+        (-0.0, "-0.0000000000", " -0.00000E+00", "  -0.0000000000000000     "),
+        (0.09999999999, " 0.1000000000", "  0.10000E+00", "   9.9999999990000005E-002"),
+        (-99999.5, "*************", " -0.10000E+06", "  -99999.500000000000     "),
+        (1e17, "*************", "  0.10000E+18", "   1.0000000000000000E+017"),
+        (-1.2345e-100, "-0.0000000000", " -0.12345E-99", "  -1.2344999999999999E-100"),
+        (9.9999951, " 9.9999951000", "  0.10000E+02", "   9.9999950999999996     "),
+        (math.nan, "          NaN", "          NaN", "                       NaN"),
+        (-math.inf, "    -Infinity", "    -Infinity", "                 -Infinity"),
+    ],
+)
+def test_numbers_are_written_as_by_gfortran(value, fixed, exponential, listed):
+    assert _fixed(value, 13, 10) == fixed
+    assert _exponential(value) == exponential
+    assert _listed(value) == listed
 
 
 @pytest.mark.parametrize("line", ["", " iter", "Doing rejection ....", " iter *** x"])

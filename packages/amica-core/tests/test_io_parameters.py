@@ -206,6 +206,26 @@ def test_written_number_is_what_the_program_reads(value):
         assert fortran_real(text, kind) == pytest.approx(value, rel=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("text", "fixed", "scientific"),
+    [  # what gfortran 12.2 reads with F15.12 and with E15.3
+        ("1", 1e-12, 1e-3),
+        ("1.", 1.0, 1.0),
+        ("1e-15", 1e-27, 1e-18),
+        ("1.5D-8", 1.5e-8, 1.5e-8),
+        ("0.00000000010000000", 1e-10, 1e-10),
+        ("12345678901234567", 123.456789012345, 123456789012.345),
+        ("+3", 3e-12, 3e-3),
+        ("1E5", 1e-7, 100.0),
+        ("-2.5", -2.5, -2.5),
+        ("1-5", 1e-17, 1e-8),
+    ],
+)
+def test_reals_are_read_as_by_gfortran(text, fixed, scientific):
+    assert fortran_real(text, "fixed") == pytest.approx(fixed, rel=1e-15)
+    assert fortran_real(text, "scientific") == pytest.approx(scientific, rel=1e-15)
+
+
 def test_written_file_is_read_again(path):
     values = {
         **NEEDED,

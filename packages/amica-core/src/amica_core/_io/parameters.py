@@ -20,6 +20,7 @@ for all files in it.
 import difflib
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -276,6 +277,7 @@ def fortran_real(text: str, kind: Literal["fixed", "scientific"]) -> float:
     """
     digits = 12 if kind == "fixed" else 3
     text = text[:15].replace(" ", "").upper().replace("D", "E")
+    text = re.sub(r"(?<=[\d.])([-+])", r"E\1", text)  # 1-5 is 1E-5
     mantissa, _, exponent = text.partition("E")
     scale = 0 if "." in mantissa else -digits
     return float(f"{mantissa}E{int(exponent or 0) + scale}")
