@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import threadpoolctl
 
 from .._io.mne import import_mne
 from .._result import Result
@@ -47,12 +48,19 @@ def plot_maps(
     maps = result.mixing(model)[:, shown]
     if info is None or not has_positions(info):
         return _image(maps, shown, None if info is None else info["ch_names"])
-    mne = import_mne()
     figure, axes = grid(len(shown), 5, 1.7, 1.8)
     for ax, i, column in zip(axes, shown, maps.T, strict=True):
-        mne.viz.plot_topomap(column, info, axes=ax, show=False, contours=4)
+        draw_topomap(ax, column, info, contours=4)
         ax.set_title(f"IC{i:03d}", fontsize=9)
     return figure
+
+
+def draw_topomap(ax: Any, values: np.ndarray, info: Any, contours: int = 0) -> None:
+    """Draw one scalp map."""
+    mne = import_mne()
+    # Its matrices are so small that threads get in each other's way.
+    with threadpoolctl.threadpool_limits(1):
+        mne.viz.plot_topomap(values, info, axes=ax, show=False, contours=contours)
 
 
 def has_positions(info: Any) -> bool:

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._io.mne import import_mne
 from .._metrics import match_components
 from .._result import Result
 from ._matplotlib import check_info, colour, subplots
-from .maps import has_positions
+from .maps import draw_topomap, has_positions
 
 if TYPE_CHECKING:
     import mne
@@ -106,12 +105,11 @@ def _draw_pairs(
     pairs: list[Pair],
     models: tuple[int, int],
 ) -> None:
-    mne = import_mne()
     maps = [r.mixing(h) for r, h in zip((first, second), models, strict=True)]
     for column, pair in zip(axes.T, pairs, strict=False):
         # Signs of components mean nothing; partners get the same.
         partner = maps[1][:, pair.second] * pair.sign
         shown = [(maps[0][:, pair.first], pair.first), (partner, pair.second)]
         for ax, letter, (values, number) in zip(column, "AB", shown, strict=True):
-            mne.viz.plot_topomap(values, info, axes=ax, show=False, contours=0)
+            draw_topomap(ax, values, info)
             ax.set_title(f"{letter} IC{number:03d}", fontsize=8)
