@@ -1,5 +1,6 @@
 """The parallel spiking neurons: values, causality, and that they learn."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -40,11 +41,11 @@ def test_sliding_psn_is_a_convolution_over_time():
 
 
 @pytest.mark.parametrize("strategy", [Associative(), Chunked(5)])
-@pytest.mark.parametrize("window", [1, 4, 20])
+@pytest.mark.parametrize("window", [1, 4, 14])
 def test_sliding_psn_is_the_same_with_every_strategy(window, strategy):
     neuron, xs = SlidingPSN(3, window, threshold=0.3), inputs()
-    state, ys = unroll(neuron, xs, strategy=strategy)
-    state_scan, ys_scan = unroll(neuron, xs, strategy=Scan())
+    state, ys = jax.jit(lambda xs: unroll(neuron, xs, strategy=strategy))(xs)
+    state_scan, ys_scan = jax.jit(lambda xs: unroll(neuron, xs, strategy=Scan()))(xs)
     np.testing.assert_array_equal(ys, ys_scan)
     np.testing.assert_array_equal(state.recent, state_scan.recent)
 
@@ -61,7 +62,7 @@ def test_sliding_psn_is_the_same_with_every_strategy(window, strategy):
 def test_it_learns_when_to_fire(neuron):
     xs = inputs()
     wanted = (jnp.roll(xs, 1, axis=0).at[0].set(0) > 0.2).astype(jnp.float32)
-    optimizer = nnx.Optimizer(neuron, optax.adam(0.03), wrt=nnx.Param)
+    optimizer = nnx.Optimizer(neuron, optax.sgd(1.0, momentum=0.9), wrt=nnx.Param)
 
     @nnx.jit
     def step(neuron, optimizer):
