@@ -4,6 +4,8 @@ from importlib.metadata import version as _version
 
 from ._encoder import encode_latency as encode_latency
 from ._encoder import encode_rate as encode_rate
+from ._graph import Graph as Graph
+from ._graph import GraphState as GraphState
 from ._layers import run_layers as run_layers
 from ._linear_form import LinearForm as LinearForm
 from ._loss import accuracy as accuracy
@@ -49,6 +51,8 @@ from ._neuron.resonate_and_fire import ResonateAndFireState as ResonateAndFireSt
 from ._readout import time_max as time_max
 from ._readout import time_mean as time_mean
 from ._readout import time_sum as time_sum
+from ._recurrent import Recurrent as Recurrent
+from ._recurrent import RecurrentState as RecurrentState
 from ._scan import Scan as Scan
 from ._sequential import Sequential as Sequential
 from ._sequential import is_neuron as is_neuron

@@ -12,10 +12,29 @@ import jax
 import jax.numpy as jnp
 
 from ._layers import run_layers
+from ._neuron.alif import ALIF
+from ._neuron.base import decay_and_gain
+from ._neuron.cuba_lif import CubaLIF
+from ._neuron.integrate_and_fire import IF
 from ._neuron.leaky_integrator import LeakyIntegrator
 from ._neuron.lif import LIF
+from ._neuron.spiking import SpikingNeuron
 from ._strategy import Strategy
-from ._surrogate import ATan, FastSigmoid, Surrogate
+from ._surrogate import (
+    ATan,
+    Boxcar,
+    Erf,
+    Exponential,
+    FastSigmoid,
+    Logarithmic,
+    MultiGaussian,
+    PowerLaw,
+    Sigmoid,
+    StraightThrough,
+    Surrogate,
+    Tanh,
+    Triangular,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +113,7 @@ def run_fused(
     leaves, tree = jax.tree.flatten(state)
     dtype = leaves[0].dtype
     like = jax.ShapeDtypeStruct(neuron.features, dtype)
-    kernel, rows = _MODELS[type(neuron)](native, neuron, like)
+    kernel, rows = _describe(native, neuron, like)
     rows = [jnp.broadcast_to(r.astype(dtype), like.shape).ravel() for r in rows]
     lanes = [leaf.astype(dtype).ravel() for leaf in leaves]
     inputs = xs.astype(dtype).reshape(xs.shape[0], lanes[0].size)
@@ -148,28 +167,80 @@ def _over_time_backward(kernel, kept, cotangents):
 _over_time.defvjp(_over_time_forward, _over_time_backward)
 
 
-def _lif(native, neuron: LIF, like):
+def _leak(neuron, like, log_tau):
+    return decay_and_gain(log_tau, like, dt=neuron.dt, input_gain=neuron.input_gain)
+
+
+def _if(neuron: IF, like):
+    one = jnp.ones((), like.dtype)
+    return "lif", [one, one, neuron.parameters.threshold]
+
+
+def _lif(neuron: LIF, like):
     p = neuron.parameters
-    decay, gain = neuron._coefficients(p, like)
-    v_reset = [] if isinstance(p.v_reset, tuple) else [p.v_reset]
+    return "lif", [*_leak(neuron, like, p.log_tau), p.threshold]
+
+
+def _alif(neuron: ALIF, like):
+    p = neuron.parameters
+    rho, _ = decay_and_gain(p.log_tau_adaptation, like, dt=neuron.dt, input_gain="unit")
+    return "alif", [*_leak(neuron, like, p.log_tau), p.threshold, rho, p.beta]
+
+
+def _cuba_lif(neuron: CubaLIF, like):
+    p = neuron.parameters
+    membrane, synapse = (
+        _leak(neuron, like, log_tau) for log_tau in (p.log_tau, p.log_tau_synapse)
+    )
+    return "cuba_lif", [*membrane, p.threshold, *synapse]
+
+
+def _leaky_integrator(neuron: LeakyIntegrator, like):
+    return "leaky_integrator", _leak(neuron, like, neuron.parameters.log_tau)
+
+
+def _describe(native, neuron, like):
+    """Return what the kernel has to know, and its rows of parameters."""
+    model, rows = _MODELS[type(neuron)](neuron, like)
+    if not isinstance(neuron, SpikingNeuron):
+        return native.Neuron(model), rows
+    surrogate = neuron.surrogate
+    name, *shape = _SURROGATES[type(surrogate)]
     kernel = native.Neuron(
-        "lif",
-        reset=neuron.reset,
+        model,
+        reset="value" if neuron.reset == "zero" else neuron.reset,
         detach_reset=neuron.detach_reset,
         refractory=neuron.refractory,
-        **_surrogate(neuron.surrogate),
+        surrogate=name,
+        slope=float(surrogate.slope),
+        shape=tuple(float(getattr(surrogate, field)) for field in shape),
     )
-    return kernel, [decay, gain, p.threshold, *v_reset]
+    if neuron.reset == "zero":
+        rows = [*rows, jnp.zeros((), like.dtype)]
+    elif neuron.reset == "value":
+        rows = [*rows, neuron.parameters.v_reset]
+    return kernel, rows
 
 
-def _leaky_integrator(native, neuron: LeakyIntegrator, like):
-    decay, gain = neuron._coefficients(neuron.parameters, like)
-    return native.Neuron("leaky_integrator"), [decay, gain]
-
-
-def _surrogate(surrogate: Surrogate) -> dict[str, Any]:
-    return {"surrogate": _SURROGATES[type(surrogate)], "slope": float(surrogate.slope)}
-
-
-_MODELS: dict[type, Callable] = {LIF: _lif, LeakyIntegrator: _leaky_integrator}
-_SURROGATES: dict[type, str] = {ATan: "atan", FastSigmoid: "fast_sigmoid"}
+_MODELS: dict[type, Callable] = {
+    IF: _if,
+    LIF: _lif,
+    ALIF: _alif,
+    CubaLIF: _cuba_lif,
+    LeakyIntegrator: _leaky_integrator,
+}
+# The kernel's name, and the fields it takes beside the slope.
+_SURROGATES: dict[type[Surrogate], tuple[str, ...]] = {
+    ATan: ("atan",),
+    Boxcar: ("boxcar",),
+    Erf: ("erf",),
+    Exponential: ("exponential",),
+    FastSigmoid: ("fast_sigmoid",),
+    Logarithmic: ("logarithmic",),
+    MultiGaussian: ("multi_gaussian", "height", "width"),
+    PowerLaw: ("power_law", "exponent"),
+    Sigmoid: ("sigmoid",),
+    StraightThrough: ("straight_through",),
+    Tanh: ("tanh",),
+    Triangular: ("triangular",),
+}

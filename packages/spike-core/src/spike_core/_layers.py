@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from ._graph import Graph, GraphLoop, GraphState
 from ._sequential import Sequential, check_entries, is_neuron, naming
 
 RunNeuron = Callable[[str, Any, jax.Array, Any], tuple[Any, jax.Array]]
@@ -20,8 +21,10 @@ def run_layers(
 ) -> tuple[Any, jax.Array]:
     """Run a network layer by layer, each over the whole sequence.
 
-    A `Sequential`, nested ones too, is walked; a layer without state is applied to all
-    steps at once, as one block ``[T * batch, ...]``; every neuron goes to `run_neuron`.
+    A `Sequential` or a `Graph`, nested ones too, is walked; a layer without state is
+    applied to all steps at once, as one block ``[T * batch, ...]``; every neuron goes
+    to `run_neuron`. So do the layers of a graph that lie on common cycles, as one: its
+    input and output are dictionaries of arrays.
 
     Parameters
     ----------
@@ -44,6 +47,8 @@ def run_layers(
 
 
 def _run(name, net, xs, state, run_neuron, batch_ndim):
+    if isinstance(net, Graph):
+        return _run_graph(name, net, xs, state, run_neuron, batch_ndim)
     if not isinstance(net, Sequential):
         return run_neuron(name, net, xs, state)
     check_entries(net, state)
@@ -57,6 +62,36 @@ def _run(name, net, xs, state, run_neuron, batch_ndim):
                 xs = _apply_to_block(layer, xs, 1 + batch_ndim)
         entries.append(entry)
     return tuple(entries), xs
+
+
+def _run_graph(name, net, xs, state, run_neuron, batch_ndim):
+    outputs, states, previous = {"input": xs}, {}, {}
+    for names in net.groups:
+        loop = GraphLoop(net, names)
+        if len(names) > 1 or (names[0], names[0]) in net.edges:
+            part, ys = run_neuron(
+                f"{name}.layers[{', '.join(map(repr, names))}]",
+                loop,
+                loop.inputs(outputs),
+                loop.part(state),
+            )
+            states.update(part.layers)
+            previous.update(part.previous)
+            outputs.update(ys)
+            continue
+        (here,) = names
+        total = loop.inputs(outputs)[here]
+        if here == "output":
+            return GraphState(states, previous), total
+        layer, inner = net.layers[here], f"{name}.layers[{here!r}]"
+        with naming(inner, layer):
+            if is_neuron(layer):
+                states[here], outputs[here] = _run(
+                    inner, layer, total, state.layers[here], run_neuron, batch_ndim
+                )
+            else:
+                outputs[here] = _apply_to_block(layer, total, 1 + batch_ndim)
+    raise AssertionError("a graph without an output cannot be built")
 
 
 def _apply_to_block(layer, xs, axes):

@@ -9,6 +9,8 @@ import jax
 
 from . import _check
 from ._layers import run_layers
+from ._neuron.base import Neuron
+from ._reverse import scan_neuron
 from ._strategy import Strategy
 
 
@@ -23,6 +25,10 @@ class Scan(Strategy):
     unroll
         Steps in one iteration of the compiled loop; by default 1 on a CPU, where more
         doubles the time, and 8 elsewhere, where an iteration is a kernel launch.
+    autodiff
+        Leave the derivative of the time loop to JAX. By default built-in neurons bring
+        their own, which gives the same gradient out of a third of the memory, but only
+        in reverse mode: `jax.grad` and `jax.vjp`, not `jax.jvp`.
 
     Raises
     ------
@@ -39,8 +45,10 @@ class Scan(Strategy):
     """
 
     unroll: int | None = None
+    autodiff: bool = False
 
     def __post_init__(self) -> None:
+        _check.one_of("autodiff", self.autodiff, (False, True))
         if self.unroll is not None:
             _check.whole("unroll", self.unroll, least=1)
 
@@ -50,6 +58,8 @@ class Scan(Strategy):
 
         def run_neuron(name, neuron, xs, state):
             del name  # any neuron can be run
+            if isinstance(neuron, Neuron) and not self.autodiff:
+                return scan_neuron(neuron, xs, state, unroll=unroll)
             return jax.lax.scan(
                 lambda state, x: neuron(state, x), state, xs, unroll=unroll
             )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._surrogate import ATan, Surrogate
-from .base import broadcast
+from .base import Prepared, broadcast
 from .spiking import Reset, SpikingNeuron, check_runaway, over_substeps
 
 
@@ -169,27 +169,31 @@ class AdEx(SpikingNeuron):
         v_rest = broadcast(self.parameters.v_rest, state.v)
         return state._replace(v=jnp.broadcast_to(v_rest, state.v.shape))
 
-    def integrate(
-        self, parameters: AdExParameters, state: AdExState, x: jax.Array
-    ) -> AdExState:
+    def prepare(self, parameters: AdExParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
+        free = ("v_rest", "v_rheobase", "a", "b")
+        return {
+            **super().prepare(parameters, like),
+            **{name: broadcast(getattr(parameters, name), like) for name in free},
+            "conductance": jnp.exp(broadcast(parameters.log_conductance, like)),
+            "width": jnp.exp(broadcast(parameters.log_sharpness, like)),
+            "by_capacitance": self.dt
+            * jnp.exp(-broadcast(parameters.log_capacitance, like)),
+            "rate": self.dt * jnp.exp(-broadcast(parameters.log_tau_adaptation, like)),
+        }
+
+    def integrate(self, p: Prepared, state: AdExState, x: jax.Array) -> AdExState:
         """See `SpikingNeuron.integrate`."""
-        p: Any = jax.tree.map(lambda leaf: broadcast(leaf, x), parameters)
-        conductance, width = jnp.exp(p.log_conductance), jnp.exp(p.log_sharpness)
-        by_capacitance = self.dt * jnp.exp(-p.log_capacitance)
 
         def increment(v):
-            upswing = width * jnp.exp((v - p.v_rheobase) / width)
-            leak = conductance * (upswing - (v - p.v_rest))
-            return by_capacitance * (leak - state.w + x)
+            upswing = p["width"] * jnp.exp((v - p["v_rheobase"]) / p["width"])
+            leak = p["conductance"] * (upswing - (v - p["v_rest"]))
+            return p["by_capacitance"] * (leak - state.w + x)
 
-        rate = self.dt * jnp.exp(-p.log_tau_adaptation)
-        return state._replace(
-            v=over_substeps(increment, state.v, p.threshold, self.substeps),
-            w=state.w + rate * (p.a * (state.v - p.v_rest) - state.w),
-        )
+        v = over_substeps(increment, state.v, p["threshold"], self.substeps)
+        drive = p["a"] * (state.v - p["v_rest"])
+        return state._replace(v=v, w=state.w + p["rate"] * (drive - state.w))
 
-    def on_spike(
-        self, parameters: AdExParameters, state: AdExState, spikes: jax.Array
-    ) -> AdExState:
+    def on_spike(self, p: Prepared, state: AdExState, spikes: jax.Array) -> AdExState:
         """See `SpikingNeuron.on_spike`."""
-        return state._replace(w=state.w + broadcast(parameters.b, state.w) * spikes)
+        return state._replace(w=state.w + p["b"] * spikes)

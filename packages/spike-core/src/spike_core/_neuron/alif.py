@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._surrogate import ATan, Surrogate
-from .base import InputGain, broadcast, decay_and_gain
+from .base import InputGain, Prepared, broadcast, decay_and_gain
 from .spiking import Reset, SpikingNeuron
 
 
@@ -141,27 +141,26 @@ class ALIF(SpikingNeuron):
             free={"beta": beta},
         )
 
-    def integrate(
-        self, parameters: ALIFParameters, state: ALIFState, x: jax.Array
-    ) -> ALIFState:
-        """See `SpikingNeuron.integrate`."""
+    def prepare(self, parameters: ALIFParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
         decay, gain = decay_and_gain(
-            parameters.log_tau, x, dt=self.dt, input_gain=self.input_gain
+            parameters.log_tau, like, dt=self.dt, input_gain=self.input_gain
         )
-        return state._replace(v=decay * state.v + gain * x)
-
-    def firing_threshold(
-        self, parameters: ALIFParameters, state: ALIFState
-    ) -> jax.Array:
-        """See `SpikingNeuron.firing_threshold`."""
-        threshold = broadcast(parameters.threshold, state.v)
-        return threshold + broadcast(parameters.beta, state.v) * state.a
-
-    def on_spike(
-        self, parameters: ALIFParameters, state: ALIFState, spikes: jax.Array
-    ) -> ALIFState:
-        """See `SpikingNeuron.on_spike`."""
         rho, _ = decay_and_gain(
-            parameters.log_tau_adaptation, state.a, dt=self.dt, input_gain="unit"
+            parameters.log_tau_adaptation, like, dt=self.dt, input_gain="unit"
         )
-        return state._replace(a=rho * state.a + spikes)
+        own = {"decay": decay, "gain": gain, "rho": rho}
+        beta = broadcast(parameters.beta, like)
+        return {**super().prepare(parameters, like), **own, "beta": beta}
+
+    def integrate(self, p: Prepared, state: ALIFState, x: jax.Array) -> ALIFState:
+        """See `SpikingNeuron.integrate`."""
+        return state._replace(v=p["decay"] * state.v + p["gain"] * x)
+
+    def firing_threshold(self, p: Prepared, state: ALIFState) -> jax.Array:
+        """See `SpikingNeuron.firing_threshold`."""
+        return p["threshold"] + p["beta"] * state.a
+
+    def on_spike(self, p: Prepared, state: ALIFState, spikes: jax.Array) -> ALIFState:
+        """See `SpikingNeuron.on_spike`."""
+        return state._replace(a=p["rho"] * state.a + spikes)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._surrogate import ATan, Surrogate
-from .base import InputGain, broadcast, decay_and_gain
+from .base import InputGain, Prepared, broadcast, decay_and_gain
 from .spiking import Reset, SpikingNeuron
 
 
@@ -138,20 +138,24 @@ class AlphaLIF(SpikingNeuron):
             free={},
         )
 
-    def integrate(
-        self, parameters: AlphaLIFParameters, state: AlphaLIFState, x: jax.Array
-    ) -> AlphaLIFState:
-        """See `SpikingNeuron.integrate`."""
+    def prepare(self, parameters: AlphaLIFParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
         decay, gain = decay_and_gain(
-            parameters.log_tau, x, dt=self.dt, input_gain=self.input_gain
+            parameters.log_tau, like, dt=self.dt, input_gain=self.input_gain
         )
         log_tau_s = parameters.log_tau_synapse
-        decay_s, gain_s = decay_and_gain(log_tau_s, x, dt=self.dt, input_gain="leak")
+        decay_s, gain_s = decay_and_gain(log_tau_s, like, dt=self.dt, input_gain="leak")
         if self.input_gain == "leak":
             rise = gain_s**2
         else:
-            rise = decay_s * self.dt * jnp.exp(1 - broadcast(log_tau_s, x))
-        i = decay_s * state.i + rise * state.r
-        return state._replace(
-            v=decay * state.v + gain * i, i=i, r=decay_s * state.r + x
-        )
+            rise = decay_s * self.dt * jnp.exp(1 - broadcast(log_tau_s, like))
+        own = {"decay": decay, "gain": gain, "decay_s": decay_s, "rise": rise}
+        return {**super().prepare(parameters, like), **own}
+
+    def integrate(
+        self, p: Prepared, state: AlphaLIFState, x: jax.Array
+    ) -> AlphaLIFState:
+        """See `SpikingNeuron.integrate`."""
+        i = p["decay_s"] * state.i + p["rise"] * state.r
+        v = p["decay"] * state.v + p["gain"] * i
+        return state._replace(v=v, i=i, r=p["decay_s"] * state.r + x)

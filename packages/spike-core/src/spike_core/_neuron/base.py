@@ -14,6 +14,8 @@ from .. import _check
 from .._variable import parameter
 
 InputGain = Literal["leak", "unit"]
+#: What a neuron works out of its parameters before the first step, by name.
+Prepared = dict[str, jax.Array]
 
 
 def state_dtype(*arrays: jax.Array) -> jnp.dtype:
@@ -38,10 +40,11 @@ def along_time(value: jax.Array) -> jax.Array:
 class Neuron(nnx.Module):
     """Base of the built-in neurons.
 
-    A subclass names its state and parameters, both NamedTuples, and writes `step`, a
-    pure function. A parameter is kept in an attribute of the same name, positive ones
-    as their log in ``log_<name>``: no value that an optimiser may step to is out of
-    range, and nothing has to be clipped, which would stop the gradient.
+    A subclass names its state and parameters, both NamedTuples, and writes `prepare`
+    and `advance`, which make `step`, a pure function. A parameter is kept in an
+    attribute of the same name, positive ones as their log in ``log_<name>``: no value
+    that an optimiser may step to is out of range, and nothing has to be clipped, which
+    would stop the gradient.
     """
 
     State: ClassVar[Any]
@@ -113,6 +116,40 @@ class Neuron(nnx.Module):
         dtype = state_dtype(*jax.tree.leaves(self.parameters))
         return self.State(*(jnp.zeros(shape, dtype) for _ in self.State._fields))
 
+    def prepare(self, parameters: Any, like: Any) -> Any:
+        """Work out of the parameters what all steps use, once.
+
+        Parameters
+        ----------
+        parameters
+            As `parameters` gives them.
+        like
+            Array, or its shape and dtype, that the results must broadcast with.
+
+        Returns
+        -------
+        Any
+            A pytree of arrays, scalars or of the rank of `like`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define `prepare`")
+
+    def advance(self, prepared: Any, state: Any, x: jax.Array) -> tuple[Any, jax.Array]:
+        """Advance by one step; see `step`.
+
+        Parameters
+        ----------
+        prepared
+            As `prepare` gives it for the dtype of the state.
+        state, x
+            As for `step`.
+
+        Returns
+        -------
+        state, y
+            As of `step`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define `advance`")
+
     def step(self, parameters: Any, state: Any, x: jax.Array) -> tuple[Any, jax.Array]:
         """Advance by one step: a pure function, which reads no variable of the module.
 
@@ -130,7 +167,8 @@ class Neuron(nnx.Module):
         state, y
             The next state and the output, ``[*batch, *features]`` in the dtype of `x`.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define `step`")
+        like = jax.ShapeDtypeStruct(x.shape, state_dtype(state.v, x))
+        return self.advance(self.prepare(parameters, like), state, x)
 
     def __call__(self, state: Any, x: jax.Array) -> tuple[Any, jax.Array]:
         """Advance by one step.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from .. import _check
 from .._linear_form import LinearForm
 from .._surrogate import ATan, Surrogate
-from .base import InputGain, along_time, decay_and_gain
+from .base import InputGain, Prepared, along_time, decay_and_gain
 from .spiking import LinearWithoutReset, Reset, in_blocks
 
 
@@ -137,13 +137,16 @@ class CubaLIF(LinearWithoutReset):
             free={},
         )
 
-    def integrate(
-        self, parameters: CubaLIFParameters, state: CubaLIFState, x: jax.Array
-    ) -> CubaLIFState:
+    def prepare(self, parameters: CubaLIFParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
+        names = ("decay", "gain", "decay_s", "gain_s")
+        own = dict(zip(names, self._coefficients(parameters, like), strict=True))
+        return {**super().prepare(parameters, like), **own}
+
+    def integrate(self, p: Prepared, state: CubaLIFState, x: jax.Array) -> CubaLIFState:
         """See `SpikingNeuron.integrate`."""
-        decay, gain, decay_s, gain_s = self._coefficients(parameters, x)
-        i = decay_s * state.i + gain_s * x
-        return state._replace(v=decay * state.v + gain * i, i=i)
+        i = p["decay_s"] * state.i + p["gain_s"] * x
+        return state._replace(v=p["decay"] * state.v + p["gain"] * i, i=i)
 
     def form(self, parameters: CubaLIFParameters, xs: jax.Array) -> LinearForm:
         """See `LinearWithoutReset.form`."""

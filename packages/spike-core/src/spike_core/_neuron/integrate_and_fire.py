@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from .._linear_form import LinearForm
 from .._surrogate import ATan, Surrogate
+from .base import Prepared
 from .spiking import LinearWithoutReset, Reset
 
 
@@ -97,11 +98,9 @@ class IF(LinearWithoutReset):
             free={},
         )
 
-    def integrate(
-        self, parameters: IFParameters, state: IFState, x: jax.Array
-    ) -> IFState:
+    def integrate(self, p: Prepared, state: IFState, x: jax.Array) -> IFState:
         """See `SpikingNeuron.integrate`."""
-        del parameters
+        del p
         return state._replace(v=state.v + x)
 
     def form(self, parameters: IFParameters, xs: jax.Array) -> LinearForm:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._surrogate import ATan, Surrogate
-from .base import broadcast
+from .base import Prepared, broadcast
 from .spiking import Reset, SpikingNeuron, check_runaway, over_substeps
 
 #: The published firing patterns, as arguments of `Izhikevich`.
@@ -156,25 +156,29 @@ class Izhikevich(SpikingNeuron):
         v = jnp.full_like(state.v, -65.0)
         return state._replace(v=v, u=broadcast(self.parameters.b, v) * v)
 
+    def prepare(self, parameters: IzhikevichParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
+        return {
+            **super().prepare(parameters, like),
+            "rate": self.dt * jnp.exp(broadcast(parameters.log_a, like)),
+            "b": broadcast(parameters.b, like),
+            "d": broadcast(parameters.d, like),
+        }
+
     def integrate(
-        self, parameters: IzhikevichParameters, state: IzhikevichState, x: jax.Array
+        self, p: Prepared, state: IzhikevichState, x: jax.Array
     ) -> IzhikevichState:
         """See `SpikingNeuron.integrate`."""
-        threshold = broadcast(parameters.threshold, x)
 
         def increment(v):
             return self.dt * (0.04 * v**2 + 5 * v + 140 - state.u + x)
 
-        v = over_substeps(increment, state.v, threshold, self.substeps)
-        drive = broadcast(parameters.b, x) * jnp.minimum(v, threshold)
-        rate = self.dt * jnp.exp(broadcast(parameters.log_a, x))
-        return state._replace(v=v, u=state.u + rate * (drive - state.u))
+        v = over_substeps(increment, state.v, p["threshold"], self.substeps)
+        drive = p["b"] * jnp.minimum(v, p["threshold"])
+        return state._replace(v=v, u=state.u + p["rate"] * (drive - state.u))
 
     def on_spike(
-        self,
-        parameters: IzhikevichParameters,
-        state: IzhikevichState,
-        spikes: jax.Array,
+        self, p: Prepared, state: IzhikevichState, spikes: jax.Array
     ) -> IzhikevichState:
         """See `SpikingNeuron.on_spike`."""
-        return state._replace(u=state.u + broadcast(parameters.d, state.u) * spikes)
+        return state._replace(u=state.u + p["d"] * spikes)

@@ -101,16 +101,16 @@ class LeakyIntegrator(Neuron):
             free={},
         )
 
-    def step(
-        self,
-        parameters: LeakyIntegratorParameters,
-        state: LeakyIntegratorState,
-        x: jax.Array,
+    def prepare(self, parameters: LeakyIntegratorParameters, like: Any) -> Any:
+        """See `Neuron.prepare`."""
+        return self._coefficients(parameters, like)
+
+    def advance(
+        self, prepared: Any, state: LeakyIntegratorState, x: jax.Array
     ) -> tuple[LeakyIntegratorState, jax.Array]:
-        """Advance by one step; see `Neuron.step`."""
-        v = state.v.astype(state_dtype(state.v, x))
-        decay, gain = self._coefficients(parameters, v)
-        v = decay * v + gain * x.astype(v.dtype)
+        """See `Neuron.advance`."""
+        decay, gain = prepared
+        v = decay * state.v.astype(decay.dtype) + gain * x.astype(decay.dtype)
         return LeakyIntegratorState(v), v.astype(x.dtype)
 
     def linear_form(self, xs: jax.Array) -> LinearForm:

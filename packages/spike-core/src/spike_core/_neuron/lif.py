@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from .. import _check
 from .._linear_form import LinearForm
 from .._surrogate import ATan, Surrogate
-from .base import InputGain, along_time, decay_and_gain
+from .base import InputGain, Prepared, along_time, decay_and_gain
 from .spiking import LinearWithoutReset, Reset
 
 
@@ -154,12 +154,14 @@ class LIF(LinearWithoutReset):
             free={},
         )
 
-    def integrate(
-        self, parameters: LIFParameters, state: LIFState, x: jax.Array
-    ) -> LIFState:
+    def prepare(self, parameters: LIFParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
+        decay, gain = self._coefficients(parameters, like)
+        return {**super().prepare(parameters, like), "decay": decay, "gain": gain}
+
+    def integrate(self, p: Prepared, state: LIFState, x: jax.Array) -> LIFState:
         """See `SpikingNeuron.integrate`."""
-        decay, gain = self._coefficients(parameters, x)
-        return state._replace(v=decay * state.v + gain * x)
+        return state._replace(v=p["decay"] * state.v + p["gain"] * x)
 
     def form(self, parameters: LIFParameters, xs: jax.Array) -> LinearForm:
         """See `LinearWithoutReset.form`."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._surrogate import ATan, Surrogate
-from .base import InputGain, broadcast
+from .base import InputGain, Prepared, broadcast
 from .spiking import Reset, SpikingNeuron, check_runaway, over_substeps
 
 
@@ -125,22 +125,25 @@ class EIF(SpikingNeuron):
             free={"v_rheobase": v_rheobase},
         )
 
-    def integrate(
-        self, parameters: EIFParameters, state: EIFState, x: jax.Array
-    ) -> EIFState:
+    def prepare(self, parameters: EIFParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
+        return {
+            **super().prepare(parameters, like),
+            "rate": self.dt * jnp.exp(-broadcast(parameters.log_tau, like)),
+            "width": jnp.exp(broadcast(parameters.log_sharpness, like)),
+            "onset": broadcast(parameters.v_rheobase, like),
+        }
+
+    def integrate(self, p: Prepared, state: EIFState, x: jax.Array) -> EIFState:
         """See `SpikingNeuron.integrate`."""
-        rate = self.dt * jnp.exp(-broadcast(parameters.log_tau, x))
-        width = jnp.exp(broadcast(parameters.log_sharpness, x))
-        onset = broadcast(parameters.v_rheobase, x)
-        threshold = broadcast(parameters.threshold, x)
-        push = rate * x if self.input_gain == "leak" else x
+        push = p["rate"] * x if self.input_gain == "leak" else x
 
         def increment(v):
-            return rate * (width * jnp.exp((v - onset) / width) - v) + push
+            upswing = p["width"] * jnp.exp((v - p["onset"]) / p["width"])
+            return p["rate"] * (upswing - v) + push
 
-        return state._replace(
-            v=over_substeps(increment, state.v, threshold, self.substeps)
-        )
+        v = over_substeps(increment, state.v, p["threshold"], self.substeps)
+        return state._replace(v=v)
 
 
 class QIFState(NamedTuple):
@@ -251,19 +254,21 @@ class QIF(SpikingNeuron):
             free={"v_critical": v_critical},
         )
 
-    def integrate(
-        self, parameters: QIFParameters, state: QIFState, x: jax.Array
-    ) -> QIFState:
+    def prepare(self, parameters: QIFParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
+        return {
+            **super().prepare(parameters, like),
+            "rate": self.dt * jnp.exp(-broadcast(parameters.log_tau, like)),
+            "curvature": jnp.exp(broadcast(parameters.log_curvature, like)),
+            "critical": broadcast(parameters.v_critical, like),
+        }
+
+    def integrate(self, p: Prepared, state: QIFState, x: jax.Array) -> QIFState:
         """See `SpikingNeuron.integrate`."""
-        rate = self.dt * jnp.exp(-broadcast(parameters.log_tau, x))
-        curvature = jnp.exp(broadcast(parameters.log_curvature, x))
-        critical = broadcast(parameters.v_critical, x)
-        threshold = broadcast(parameters.threshold, x)
-        push = rate * x if self.input_gain == "leak" else x
+        push = p["rate"] * x if self.input_gain == "leak" else x
 
         def increment(v):
-            return rate * curvature * v * (v - critical) + push
+            return p["rate"] * p["curvature"] * v * (v - p["critical"]) + push
 
-        return state._replace(
-            v=over_substeps(increment, state.v, threshold, self.substeps)
-        )
+        v = over_substeps(increment, state.v, p["threshold"], self.substeps)
+        return state._replace(v=v)

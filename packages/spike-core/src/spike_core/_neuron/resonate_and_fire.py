@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from .. import _check
 from .._linear_form import LinearForm
 from .._surrogate import ATan, Surrogate
-from .base import InputGain, along_time, broadcast, decay_and_gain
+from .base import InputGain, Prepared, along_time, broadcast, decay_and_gain
 from .spiking import LinearWithoutReset, Reset, in_blocks
 
 
@@ -140,27 +140,26 @@ class ResonateAndFire(LinearWithoutReset):
             free={},
         )
 
+    def prepare(self, parameters: ResonateAndFireParameters, like: Any) -> Prepared:
+        """See `SpikingNeuron.prepare`."""
+        names = ("cos", "sin", "gain")
+        own = dict(zip(names, self._coefficients(parameters, like), strict=True))
+        return {**super().prepare(parameters, like), **own}
+
     def integrate(
-        self,
-        parameters: ResonateAndFireParameters,
-        state: ResonateAndFireState,
-        x: jax.Array,
+        self, p: Prepared, state: ResonateAndFireState, x: jax.Array
     ) -> ResonateAndFireState:
         """See `SpikingNeuron.integrate`."""
-        cos, sin, gain = self._coefficients(parameters, x)
         return state._replace(
-            v=cos * state.v + sin * state.u,
-            u=cos * state.u - sin * state.v + gain * x,
+            v=p["cos"] * state.v + p["sin"] * state.u,
+            u=p["cos"] * state.u - p["sin"] * state.v + p["gain"] * x,
         )
 
     def on_spike(
-        self,
-        parameters: ResonateAndFireParameters,
-        state: ResonateAndFireState,
-        spikes: jax.Array,
+        self, p: Prepared, state: ResonateAndFireState, spikes: jax.Array
     ) -> ResonateAndFireState:
         """See `SpikingNeuron.on_spike`."""
-        del parameters
+        del p
         if self.reset not in ("value", "zero"):
             return state
         if self.detach_reset:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from .. import _check
 from .._linear_form import LinearForm
 from .._surrogate import Surrogate
-from .base import Neuron, broadcast, state_dtype
+from .base import Neuron, Prepared, broadcast, state_dtype
 
 Reset = Literal["subtract", "value", "zero", "none"]
 
@@ -85,50 +85,66 @@ class SpikingNeuron(Neuron):
             return state._replace(refractory=())
         return state._replace(refractory=jnp.zeros(state.v.shape, jnp.int32))
 
+    def prepare(self, parameters: Any, like: Any) -> Prepared:
+        """Return what all steps use, by name; a subclass adds its own.
+
+        See `Neuron.prepare`.
+        """
+        prepared = {"threshold": broadcast(parameters.threshold, like)}
+        if not isinstance(parameters.v_reset, tuple):
+            prepared["v_reset"] = broadcast(parameters.v_reset, like)
+        if not isinstance(parameters.log_slope, tuple):
+            prepared["slope"] = jnp.exp(broadcast(parameters.log_slope, like))
+        return prepared
+
     @abc.abstractmethod
-    def integrate(self, parameters: Any, state: Any, x: jax.Array) -> Any:
+    def integrate(self, p: Prepared, state: Any, x: jax.Array) -> Any:
         """Return the state a step later, before the threshold is looked at."""
 
-    def firing_threshold(self, parameters: Any, state: Any) -> jax.Array:
+    def firing_threshold(self, p: Prepared, state: Any) -> jax.Array:
         """Return what the membrane of an integrated state has to exceed to fire."""
-        return broadcast(parameters.threshold, state.v)
+        del state
+        return p["threshold"]
 
-    def on_spike(self, parameters: Any, state: Any, spikes: jax.Array) -> Any:
+    def on_spike(self, p: Prepared, state: Any, spikes: jax.Array) -> Any:
         """Return the state after the spikes, apart from the membrane's reset."""
-        del parameters, spikes
+        del p, spikes
         return state
 
-    def step(self, parameters: Any, state: Any, x: jax.Array) -> tuple[Any, jax.Array]:
-        """Advance by one step; see `Neuron.step`."""
-        dtype = state_dtype(state.v, x)
+    def advance(
+        self, prepared: Prepared, state: Any, x: jax.Array
+    ) -> tuple[Any, jax.Array]:
+        """See `Neuron.advance`."""
+        dtype = prepared["threshold"].dtype
         state = type(state)(*(_widen(leaf, dtype) for leaf in state))
-        after = self.integrate(parameters, state, x.astype(dtype))
-        threshold = self.firing_threshold(parameters, after)
-        spikes = self.fire(parameters, after.v, threshold)
+        after = self.integrate(prepared, state, x.astype(dtype))
+        threshold = self.firing_threshold(prepared, after)
+        spikes = self.fire(prepared, after.v, threshold)
         if isinstance(state.refractory, tuple):
-            v = self.reset_membrane(parameters, after.v, threshold, spikes)
+            v = self.reset_membrane(prepared, after.v, threshold, spikes)
             after = after._replace(v=v)
         else:
             resting = state.refractory > 0
             spikes = jnp.where(resting, 0, spikes)
-            v = self.reset_membrane(parameters, after.v, threshold, spikes)
+            v = self.reset_membrane(prepared, after.v, threshold, spikes)
             left = jnp.where(
                 spikes > 0, self.refractory, jnp.maximum(state.refractory - 1, 0)
             )
             after = after._replace(
                 v=jnp.where(resting, state.v, v), refractory=left.astype(jnp.int32)
             )
-        return self.on_spike(parameters, after, spikes), spikes.astype(x.dtype)
+        return self.on_spike(prepared, after, spikes), spikes.astype(x.dtype)
 
-    def fire(self, parameters: Any, v: jax.Array, threshold: jax.Array) -> jax.Array:
+    def fire(self, p: Prepared, v: jax.Array, threshold: jax.Array) -> jax.Array:
         """Return the spikes of membranes `v`, before any reset."""
-        slope = None
-        if not isinstance(parameters.log_slope, tuple):
-            slope = jnp.exp(broadcast(parameters.log_slope, v))
-        return self.surrogate(v - threshold, slope)
+        return self.surrogate(v - threshold, p.get("slope"))
 
     def reset_membrane(
-        self, parameters: Any, v: jax.Array, threshold: jax.Array, spikes: jax.Array
+        self,
+        p: Prepared,
+        v: jax.Array,
+        threshold: jax.Array,
+        spikes: jax.Array,
     ) -> jax.Array:
         """Return the membranes after the reset."""
         if self.reset == "none":
@@ -138,9 +154,7 @@ class SpikingNeuron(Neuron):
         if self.reset == "subtract":
             return v - threshold * spikes
         kept = v * (1 - spikes)
-        if self.reset == "zero":
-            return kept
-        return kept + broadcast(parameters.v_reset, v) * spikes
+        return kept + p["v_reset"] * spikes if self.reset == "value" else kept
 
 
 class LinearWithoutReset(SpikingNeuron):
@@ -198,10 +212,8 @@ class LinearWithoutReset(SpikingNeuron):
         jax.Array
             Spikes, ``[T, *batch, *features]``, in the dtype of the membrane.
         """
-        parameters = self.parameters
-        return self.fire(
-            parameters, states.v, self.firing_threshold(parameters, states)
-        )
+        prepared = self.prepare(self.parameters, states.v)
+        return self.fire(prepared, states.v, self.firing_threshold(prepared, states))
 
 
 def check_runaway(reset: Any) -> None:
