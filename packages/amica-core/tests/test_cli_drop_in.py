@@ -373,6 +373,18 @@ def test_bad_parameters(values, extra, message, work, X):
     assert sorted(os.listdir(work)) == ["a.param", "data.fdt"]
 
 
+def test_average_reference_is_seen(work):
+    X = np.random.default_rng(5).laplace(size=(2000, 4)).astype("<f4")
+    (X - X.mean(axis=1, keepdims=True)).tofile("data.fdt")
+    values = dict(channels=4, field_dim=2000, max_iter=3)
+    blind = parameter_file(Path("a.param"), "mineig 1.0e-19\n", **values)
+    with pytest.warns(RuntimeWarning, match="rank 3 .* set `pcakeep 3`"):
+        run_parameter_file(blind)
+    told = parameter_file(Path("b.param"), "pcakeep 3\n", outdir="b", **values)
+    run_parameter_file(told)
+    assert read_amicaout("b").n_components == 3
+
+
 def test_samples_that_are_not_finite(work, X):
     X[5, 1] = np.nan
     X.tofile("data.fdt")

@@ -1,5 +1,6 @@
 """From a parameter file to what the loop works on: settings, samples, first values."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from .._rejection import Rejection
 from .._schedule import Schedule
 from .._settings import Bounds, LearningRate, Newton, Stopping
 from .._sharing import Sharing
-from .._sphere import Sphering, fit_sphering, moments
+from .._sphere import RELATIVE_RANK_TOLERANCE, Sphering, fit_sphering, moments
 from .._statistics import Density
 
 _SEED = 0
@@ -130,6 +131,15 @@ def make_sphere(p: ParameterFile, data: NDArray) -> Sphering:
         raise ValueError(
             f"{p.path}: no eigenvalue of the covariance is above `mineig` "
             f"{p['mineig']:g}; are the samples in volts?"
+        )
+    rank = int(np.count_nonzero(variances > RELATIVE_RANK_TOLERANCE * variances[0]))
+    if rank < n:
+        warnings.warn(
+            f"{n} components are kept, as `mineig` and `pcakeep` ask, of data of rank "
+            f"{rank} (average reference, interpolation?): the log-likelihood means "
+            f"nothing then; set `pcakeep {rank}`",
+            RuntimeWarning,
+            stacklevel=3,
         )
     if p["load_mean"] or p["load_all_param"]:
         mean = _load(p, "mean", (channels,))

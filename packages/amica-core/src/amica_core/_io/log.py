@@ -111,7 +111,7 @@ def iteration_line(record: LogRecord) -> str:
     )
 
 
-def opening_lines(variances: NDArray[np.float64], n_components: int) -> list[str]:
+def opening_lines(variances: NDArray[np.floating], n_components: int) -> list[str]:
     """Write what the Fortran program says of the covariance.
 
     Parameters
