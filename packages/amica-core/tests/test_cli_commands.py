@@ -349,6 +349,8 @@ def test_fortran_program_as_engine(work, monkeypatch):
         (["fit", "rest.npy", "--highpass", "1"], "needs a sampling rate"),
         (["fit", "rest.npy", "--backend", "cobol"], "`backend"),
         (["info", "nothing"], "there is no 'nothing'"),
+        (["inptu.param"], "'inptu.param' is not a file"),
+        (["rest.npy"], "must hold `files`"),
         (["info", "."], "holds no `W`"),
         (["plot", "rest.npy"], "is no fit"),
         (["plot", "old.npz"], "is not a NumPy archive"),

@@ -1,6 +1,7 @@
 """What the command `amica-core` understands."""
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -43,11 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            if (
-                len(words) == 1
-                and words[0] not in _COMMANDS
-                and Path(words[0]).is_file()
-            ):
+            if len(words) == 1 and _is_parameter_file(words[0]):
                 return _drop_in(words[0])
             options = _parser().parse_args(words)
             return options.command(options)
@@ -67,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_parameter_file(word: str) -> bool:
-    return word not in _COMMANDS and Path(word).is_file()
+    """Tell whether the only word is a path; the file may still be missing."""
+    looks_like_one = Path(word).suffix != "" or os.sep in word
+    is_word = word in _COMMANDS or word.startswith("-")
+    return not is_word and (looks_like_one or Path(word).is_file())
 
 
 def _drop_in(path: str) -> int:
