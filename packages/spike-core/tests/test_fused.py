@@ -7,27 +7,58 @@ import pytest
 from flax import nnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spike_core import LIF, ATan, FastSigmoid, LeakyIntegrator, Scan, Sequential, unroll
-from spike_core._fused import Fused
+from spike_core import (
+    ALIF,
+    IF,
+    LIF,
+    ATan,
+    Boxcar,
+    CubaLIF,
+    Erf,
+    Exponential,
+    FastSigmoid,
+    Fused,
+    LeakyIntegrator,
+    Logarithmic,
+    MultiGaussian,
+    PowerLaw,
+    Scan,
+    Sequential,
+    Sigmoid,
+    StraightThrough,
+    Tanh,
+    Triangular,
+    _fused,
+    unroll,
+)
 
 pytest.importorskip("spike_native", reason="Fused() needs spike-native")
 
 
-def lif(draw, features, values):
-    reset = draw(st.sampled_from(["subtract", "value", "zero", "none"]))
-    return LIF(
-        features,
-        tau=values(2.0, 40.0),
-        threshold=values(0.2, 0.8),
-        reset=reset,
-        v_reset=values(-0.4, 0.1) if reset == "value" else None,
-        input_gain=draw(st.sampled_from(["leak", "unit"])),
-        detach_reset=draw(st.booleans()),
-        refractory=draw(st.sampled_from([0, 0, 2])),
-        surrogate=draw(st.sampled_from(SURROGATES)),
-        trainable=("tau", "threshold", *(["v_reset"] if reset == "value" else [])),
-        param_dtype=jnp.float64,
-    )
+def spiking(model, taus=(), others=()):
+    """Return a function that draws a neuron of the class `model`."""
+
+    def build(draw, features, values):
+        reset = draw(st.sampled_from(["subtract", "value", "zero", "none"]))
+        chosen = {"threshold": values(0.2, 0.8)}
+        chosen |= {name: values(2.0, 40.0) for name in taus}
+        chosen |= {name: values(-0.05, 0.3) for name in others}
+        if reset == "value":
+            chosen["v_reset"] = values(-0.4, 0.1)
+        leak = {"input_gain": draw(st.sampled_from(["leak", "unit"]))} if taus else {}
+        return model(
+            features,
+            reset=reset,
+            detach_reset=draw(st.booleans()),
+            refractory=draw(st.sampled_from([0, 0, 2])),
+            surrogate=draw(st.sampled_from(SURROGATES)),
+            trainable=tuple(chosen),
+            param_dtype=jnp.float64,
+            **chosen,
+            **leak,
+        )
+
+    return build
 
 
 def leaky_integrator(draw, features, values):
@@ -40,8 +71,27 @@ def leaky_integrator(draw, features, values):
     )
 
 
-MODELS = [lif, leaky_integrator]
-SURROGATES = [ATan(), ATan(slope=0.7), FastSigmoid(), FastSigmoid(slope=3.0)]
+MODELS = [
+    spiking(IF),
+    spiking(LIF, ["tau"]),
+    spiking(ALIF, ["tau", "tau_adaptation"], ["beta"]),
+    spiking(CubaLIF, ["tau", "tau_synapse"]),
+    leaky_integrator,
+]
+SURROGATES = [
+    ATan(),
+    FastSigmoid(slope=3.0),
+    Sigmoid(),
+    Tanh(),
+    Erf(),
+    Exponential(),
+    Triangular(),
+    Boxcar(),
+    MultiGaussian(),
+    PowerLaw(exponent=2.5),
+    Logarithmic(),
+    StraightThrough(),
+]
 
 
 @st.composite
@@ -256,6 +306,27 @@ def test_narrow_input_has_a_float32_state(dtype):
     assert ys.dtype == dtype and last.v.dtype == jnp.float32
     np.testing.assert_array_equal(ys, expected)
     assert_close([last.v], [expected_last.v], 1e-6)
+
+
+def test_auto_takes_a_kernel_where_there_is_one(monkeypatch):
+    net = Sequential(LIF(4), Subclass(4), LIF(4, surrogate=Custom()))
+    run = []
+    monkeypatch.setattr(
+        _fused,
+        "run_fused",
+        lambda native, neuron, xs, state: (
+            run.append(neuron) or Scan().run(neuron, xs, state)
+        ),
+    )
+    got = unroll(net, inputs(20, 4))[1]
+    assert run == [net.layers[0]]
+    np.testing.assert_array_equal(got, unroll(net, inputs(20, 4), strategy=Scan())[1])
+
+
+def test_auto_needs_no_kernels(monkeypatch):
+    monkeypatch.setattr(_fused, "find_spec", lambda name: None)
+    monkeypatch.setattr(_fused, "_native", None)
+    assert unroll(LIF(4), inputs(20, 4))[1].shape == (20, 4)
 
 
 class Subclass(LIF):

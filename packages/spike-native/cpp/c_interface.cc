@@ -1,8 +1,39 @@
 // The plain C interface, for callers without XLA; threads are its own.
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
 #include "kernels.h"
+
+namespace spike {
+
+#if SPIKE_HAS_AVX2
+// Read once. With SPIKE_NATIVE_BASELINE set, results are those of the oldest machine.
+static bool has_avx2() {
+  static const bool has = __builtin_cpu_supports("avx2") &&
+                          __builtin_cpu_supports("fma") &&
+                          !std::getenv("SPIKE_NATIVE_BASELINE");
+  return has;
+}
+#endif
+
+template <>
+Kernel<float> find_kernel<float>(const spike_neuron& neuron) {
+#if SPIKE_HAS_AVX2
+  if (has_avx2()) return avx2::find_float32(neuron);
+#endif
+  return baseline::find_float32(neuron);
+}
+
+template <>
+Kernel<double> find_kernel<double>(const spike_neuron& neuron) {
+#if SPIKE_HAS_AVX2
+  if (has_avx2()) return avx2::find_float64(neuron);
+#endif
+  return baseline::find_float64(neuron);
+}
+
+}  // namespace spike
 
 namespace {
 
@@ -33,9 +64,9 @@ spike_status forward(const spike_neuron& neuron, const spike_shape& shape, const
                         static_cast<T*>(y),
                         static_cast<T*>(final_state),
                         static_cast<T*>(borders),
-                        static_cast<T>(neuron.refractory)};
+                        neuron};
   Threads threads;
-  return run_forward(neuron, args, workers, threads.schedule());
+  return run_forward(args, workers, threads.schedule());
 }
 
 template <class T>
@@ -52,11 +83,10 @@ spike_status backward(const spike_neuron& neuron, const spike_shape& shape,
                          static_cast<T*>(x_grad),
                          static_cast<T*>(parameter_grads),
                          static_cast<T*>(state_grad),
-                         static_cast<T>(neuron.refractory),
-                         static_cast<T>(neuron.slope),
+                         neuron,
                          nullptr};
   Threads threads;
-  return run_backward(neuron, args, workers, threads.schedule());
+  return run_backward(args, workers, threads.schedule());
 }
 
 }  // namespace

@@ -6,23 +6,13 @@
 #include <new>
 
 #include "parallel.h"
-#include "sequence.h"
+#include "loops.h"
 
 namespace spike {
 
-template <class T>
-struct Kernel {
-  void (*forward)(const Forward<T>&, const Block&, T* scratch) = nullptr;
-  void (*backward)(const Backward<T>&, const Block&, T* scratch) = nullptr;
-  int64_t forward_scratch = 0, backward_scratch = 0;  // in elements
-  int parameters = -1, states = -1;                   // rows
-};
-
-// Compiled once, in kernels.cc. An unknown neuron gives a null pointer.
+// The loops for the best instruction set that this machine has.
 template <class T>
 Kernel<T> find_kernel(const spike_neuron& neuron);
-template <class T>
-SurrogateRow<T> find_surrogate(int32_t surrogate);
 
 inline bool valid(const spike_shape& s) {
   return s.outer >= 0 && s.steps >= 0 && s.lanes >= 0 && s.features > 0 &&
@@ -61,9 +51,8 @@ spike_status run(const Args& args, void (*kernel)(const Args&, const Block&, T*)
 }
 
 template <class T, class Schedule>
-spike_status run_forward(const spike_neuron& neuron, const Forward<T>& args,
-                         int64_t workers, Schedule schedule) {
-  const Kernel<T> kernel = find_kernel<T>(neuron);
+spike_status run_forward(const Forward<T>& args, int64_t workers, Schedule schedule) {
+  const Kernel<T> kernel = find_kernel<T>(args.neuron);
   if (!kernel.forward) return SPIKE_UNKNOWN_NEURON;
   if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
   return run<T>(args, kernel.forward, kernel.forward_scratch, kForwardLanes, workers,
@@ -71,11 +60,10 @@ spike_status run_forward(const spike_neuron& neuron, const Forward<T>& args,
 }
 
 template <class T, class Schedule>
-spike_status run_backward(const spike_neuron& neuron, Backward<T> args, int64_t workers,
-                          Schedule schedule) {
-  const Kernel<T> kernel = find_kernel<T>(neuron);
-  args.surrogate = find_surrogate<T>(neuron.surrogate);
-  if (!kernel.backward || !args.surrogate) return SPIKE_UNKNOWN_NEURON;
+spike_status run_backward(Backward<T> args, int64_t workers, Schedule schedule) {
+  const Kernel<T> kernel = find_kernel<T>(args.neuron);
+  if (!kernel.backward) return SPIKE_UNKNOWN_NEURON;
+  args.surrogate = kernel.surrogate;
   if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
   return run<T>(args, kernel.backward, kernel.backward_scratch, kBackwardLanes, workers,
                 schedule);

@@ -1,44 +1,26 @@
 // A block of neurons over the whole sequence, forward and in reverse.
 //
-// A block's state stays in the first-level cache for all T steps. The reverse pass
-// stores no membrane of size T: it walks back in chunks of `kStride` steps, each run
-// forward again from the state that the forward pass left at its border, inside the
-// cache.
+// A block's state stays in the first-level cache for all T steps, and is carried through
+// `kRows` steps at a time in registers. The reverse pass stores nothing of size T: it
+// walks back in chunks of `kStride` steps, each run forward again, inside the cache,
+// from the state that the forward pass left at its border. What it needs of a chunk's
+// input is copied to the scratch on the way: rows of x lie a power of two apart for the
+// usual sizes, fall into the same few cache sets and push each other out.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 
+#include "loops.h"
 #include "neurons.h"
 #include "surrogates.h"
 
 namespace spike {
-
-constexpr int64_t kStride = 32;          // steps from one border to the next
-constexpr int64_t kForwardLanes = 1024;  // one page of float32 a row
-constexpr int64_t kBackwardLanes = 256;  // the chunk's scratch stays in the L2 cache
+namespace SPIKE_LEVEL {
 
 template <class T>
-struct Forward {
-  spike_shape shape;
-  const T *x, *parameters, *state;
-  T *y, *final_state, *borders;  // borders may be null
-  T refractory;
-};
-
-template <class T>
-struct Backward {
-  spike_shape shape;
-  const T *x, *parameters, *borders, *y_grad, *final_state_grad;
-  T *x_grad, *parameter_grads, *state_grad;
-  T refractory, slope;
-  SurrogateRow<T> surrogate;
-};
-
-// Lanes `first` to `first + n` of sequence `outer`.
-struct Block {
-  int64_t outer, first, n;
-};
+constexpr int kRows = sizeof(T) == 4 ? 4 : 1;
+static_assert(kStride % kRows<float> == 0, "rows do not straddle a border");
 
 inline int64_t border_count(int64_t steps) { return (steps + kStride - 1) / kStride; }
 
@@ -63,9 +45,38 @@ void gather_parameters(const T* from, const spike_shape& shape, const Block& blo
   }
 }
 
+template <class T>
+Constants<T> constants_of(const spike_neuron& neuron) {
+  return {static_cast<T>(neuron.refractory), neuron.detach_reset ? T(0) : T(1)};
+}
+
+// The next row begins on another page, where no hardware prefetcher follows.
+template <class T>
+void prefetch_rows(const T* row, int64_t lanes, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(row + r * lanes + i);
+}
+
 template <class T, class Model>
 int64_t forward_scratch() {
   return (Model::kStates + Model::kParameters) * kForwardLanes;
+}
+
+template <class T, class Model, int rows>
+void forward_rows(const T* x, T* y, int64_t lanes, int64_t n, T* state,
+                  const T* parameters, const Constants<T>& c) {
+  constexpr int64_t stride = kForwardLanes;
+  SPIKE_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    auto s = Model::State::load(state, stride, i);
+    const auto p = Model::Parameters::load(parameters, stride, i);
+    SPIKE_UNROLLED
+    for (int r = 0; r < rows; ++r) {
+      const T signal = Model::step(s, p, x[r * lanes + i], c);
+      y[r * lanes + i] = Model::kSpikes ? spike_of(signal) : signal;
+    }
+    s.store(state, stride, i);
+  }
 }
 
 template <class T, class Model>
@@ -73,6 +84,7 @@ void forward_block(const Forward<T>& a, const Block& block, T* scratch) {
   constexpr int64_t stride = kForwardLanes;
   const int64_t lanes = a.shape.lanes, steps = a.shape.steps, n = block.n;
   const int64_t borders = border_count(steps);
+  const Constants<T> c = constants_of<T>(a.neuron);
   T* state = scratch;
   T* parameters = state + Model::kStates * stride;
   const int64_t state_at = block.outer * Model::kStates * lanes + block.first;
@@ -80,89 +92,145 @@ void forward_block(const Forward<T>& a, const Block& block, T* scratch) {
   gather_parameters(a.parameters, a.shape, block, parameters, stride,
                     Model::kParameters);
 
-  for (int64_t t = 0; t < steps; ++t) {
+  for (int64_t t = 0; t < steps;) {
     if (a.borders && t % kStride == 0) {
       const int64_t border = block.outer * borders + t / kStride;
       copy_rows(state, stride, a.borders + border * Model::kStates * lanes + block.first,
                 lanes, Model::kStates, n);
     }
     const int64_t at = (block.outer * steps + t) * lanes + block.first;
-    const T* x = a.x + at;
-    T* y = a.y + at;
-SPIKE_INDEPENDENT_LOOP
-    for (int64_t i = 0; i < n; ++i) {
-      auto s = Model::State::load(state, stride, i);
-      const auto p = Model::Parameters::load(parameters, stride, i);
-      const T signal = Model::step(s, p, x[i], a.refractory);
-      s.store(state, stride, i);
-      y[i] = Model::kSpikes ? spike_of(signal) : signal;
+    if (t + kRows<T> <= steps) {
+      t += kRows<T>;
+      prefetch_rows(a.x + at + kRows<T> * lanes, lanes, std::min<int64_t>(kRows<T>, steps - t),
+                    n);
+      forward_rows<T, Model, kRows<T>>(a.x + at, a.y + at, lanes, n, state, parameters, c);
+    } else {
+      t += 1;
+      forward_rows<T, Model, 1>(a.x + at, a.y + at, lanes, n, state, parameters, c);
     }
   }
   copy_rows(state, stride, a.final_state + state_at, lanes, Model::kStates, n);
 }
 
+// What the reverse pass keeps of a step: the state before it, its input, its signal.
+template <class Model>
+struct Kept {
+  static constexpr int64_t kX = Model::kStates;
+  static constexpr int64_t kSignal = Model::kStates + 1;
+  static constexpr int64_t kCount = Model::kStates + 2;
+};
+
 template <class T, class Model>
 int64_t backward_scratch() {
-  const int64_t rows_a_step = Model::kStates + (Model::kSpikes ? 1 : 0);
-  const int64_t fixed_rows = 2 * Model::kStates + 2 * Model::kParameters + 1;
-  return (kStride * rows_a_step + fixed_rows) * kBackwardLanes;
+  const int64_t fixed = 2 * Model::kStates + 2 * Model::kParameters + kRows<T>;
+  return (kStride * Kept<Model>::kCount + fixed) * kBackwardLanes;
+}
+
+template <class T, class Model, int rows>
+void again_rows(const T* x, int64_t lanes, int64_t n, T* state, const T* parameters,
+                T* kept, const Constants<T>& c) {
+  constexpr int64_t stride = kBackwardLanes;
+  using K = Kept<Model>;
+  SPIKE_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    auto s = Model::State::load(state, stride, i);
+    const auto p = Model::Parameters::load(parameters, stride, i);
+    SPIKE_UNROLLED
+    for (int r = 0; r < rows; ++r) {
+      T* step = kept + r * K::kCount * stride;
+      const T input = x[r * lanes + i];
+      s.store(step, stride, i);
+      step[K::kX * stride + i] = input;
+      step[K::kSignal * stride + i] = Model::step(s, p, input, c);
+    }
+    s.store(state, stride, i);
+  }
+}
+
+template <class T, class Model, int rows>
+void reverse_rows(const T* kept, const T* psi, const T* y_grad, T* x_grad, int64_t lanes,
+                  int64_t n, T* state_grad, const T* parameters, T* parameter_grads,
+                  const Constants<T>& c) {
+  constexpr int64_t stride = kBackwardLanes;
+  using K = Kept<Model>;
+  SPIKE_INDEPENDENT_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const auto p = Model::Parameters::load(parameters, stride, i);
+    auto g = Model::State::load(state_grad, stride, i);
+    auto gp = Model::Parameters::load(parameter_grads, stride, i);
+    SPIKE_UNROLLED
+    for (int r = rows - 1; r >= 0; --r) {
+      const T* step = kept + r * K::kCount * stride;
+      const auto s = Model::State::load(step, stride, i);
+      x_grad[r * lanes + i] =
+          Model::reverse(s, p, step[K::kX * stride + i], c, step[K::kSignal * stride + i],
+                         Model::kSpikes ? psi[r * stride + i] : T(0),
+                         y_grad[r * lanes + i], g, gp);
+    }
+    g.store(state_grad, stride, i);
+    gp.store(parameter_grads, stride, i);
+  }
 }
 
 template <class T, class Model>
 void backward_block(const Backward<T>& a, const Block& block, T* scratch) {
   constexpr int64_t stride = kBackwardLanes;
   constexpr int states = Model::kStates;
+  constexpr int64_t step_size = Kept<Model>::kCount * stride;
   const int64_t lanes = a.shape.lanes, steps = a.shape.steps, n = block.n;
   const int64_t borders = border_count(steps);
+  const Constants<T> c = constants_of<T>(a.neuron);
+  const SurrogateShape<T> shape = {
+      static_cast<T>(a.neuron.slope),
+      {static_cast<T>(a.neuron.shape[0]), static_cast<T>(a.neuron.shape[1])}};
   T* state = scratch;
   T* state_grad = state + states * stride;
   T* parameters = state_grad + states * stride;
   T* parameter_grads = parameters + Model::kParameters * stride;
-  T* psi = parameter_grads + Model::kParameters * stride;
-  T* before = psi + stride;                          // [kStride, states, stride]
-  T* distances = before + kStride * states * stride;  // [kStride, stride]
+  T* psi = parameter_grads + Model::kParameters * stride;  // [kRows<T>, stride]
+  T* kept = psi + kRows<T> * stride;                          // [kStride, step_size]
   const int64_t state_at = block.outer * states * lanes + block.first;
   copy_rows(a.final_state_grad + state_at, lanes, state_grad, stride, states, n);
   gather_parameters(a.parameters, a.shape, block, parameters, stride,
                     Model::kParameters);
   std::fill(parameter_grads, psi, T(0));
 
-  for (int64_t c = borders - 1; c >= 0; --c) {
-    const int64_t begin = c * kStride, length = std::min(kStride, steps - begin);
+  for (int64_t chunk = borders - 1; chunk >= 0; --chunk) {
+    const int64_t begin = chunk * kStride, length = std::min(kStride, steps - begin);
+    const int64_t whole = length / kRows<T> * kRows<T>;  // these go kRows<T> at a time
     const int64_t chunk_at = (block.outer * steps + begin) * lanes + block.first;
-    copy_rows(a.borders + (block.outer * borders + c) * states * lanes + block.first,
-              lanes, state, stride, states, n);
-    for (int64_t t = 0; t < length; ++t) {
+    const T* border = a.borders + (block.outer * borders + chunk) * states * lanes;
+    copy_rows(border + block.first, lanes, state, stride, states, n);
+    for (int64_t t = 0; t < length;) {
       const T* x = a.x + chunk_at + t * lanes;
-      T* kept = before + t * states * stride;
-      T* distance = distances + t * stride;
-SPIKE_INDEPENDENT_LOOP
-      for (int64_t i = 0; i < n; ++i) {
-        auto s = Model::State::load(state, stride, i);
-        const auto p = Model::Parameters::load(parameters, stride, i);
-        s.store(kept, stride, i);
-        const T signal = Model::step(s, p, x[i], a.refractory);
-        s.store(state, stride, i);
-        if (Model::kSpikes) distance[i] = signal;
+      T* at = kept + t * step_size;
+      if (t < whole) {
+        t += kRows<T>;
+        prefetch_rows(x + kRows<T> * lanes, lanes, std::min<int64_t>(kRows<T>, length - t), n);
+        again_rows<T, Model, kRows<T>>(x, lanes, n, state, parameters, at, c);
+      } else {
+        t += 1;
+        again_rows<T, Model, 1>(x, lanes, n, state, parameters, at, c);
       }
     }
-    for (int64_t t = length - 1; t >= 0; --t) {
-      const T* x = a.x + chunk_at + t * lanes;
+    for (int64_t t = length; t > 0;) {
+      const int64_t rows = t > whole ? 1 : kRows<T>;
+      t -= rows;
+      const T* at = kept + t * step_size;
       const T* y_grad = a.y_grad + chunk_at + t * lanes;
       T* x_grad = a.x_grad + chunk_at + t * lanes;
-      const T* kept = before + t * states * stride;
-      const T* distance = distances + t * stride;
-      if (Model::kSpikes) a.surrogate(distance, psi, n, a.slope);
-SPIKE_INDEPENDENT_LOOP
-      for (int64_t i = 0; i < n; ++i) {
-        const auto s = Model::State::load(kept, stride, i);
-        const auto p = Model::Parameters::load(parameters, stride, i);
-        auto g = Model::State::load(state_grad, stride, i);
-        auto gp = Model::Parameters::load(parameter_grads, stride, i);
-        x_grad[i] = Model::reverse(s, p, x[i], Model::kSpikes ? distance[i] : T(0),
-                                   Model::kSpikes ? psi[i] : T(0), y_grad[i], g, gp);
-        g.store(state_grad, stride, i);
-        gp.store(parameter_grads, stride, i);
+      if (Model::kSpikes)
+        for (int64_t r = 0; r < rows; ++r)
+          a.surrogate(at + r * step_size + Kept<Model>::kSignal * stride,
+                      psi + r * stride, n, shape);
+      if (rows == kRows<T>) {
+        const int64_t before = std::min<int64_t>(kRows<T>, t);
+        prefetch_rows(y_grad - before * lanes, lanes, before, n);
+        reverse_rows<T, Model, kRows<T>>(at, psi, y_grad, x_grad, lanes, n, state_grad,
+                                      parameters, parameter_grads, c);
+      } else {
+        reverse_rows<T, Model, 1>(at, psi, y_grad, x_grad, lanes, n, state_grad,
+                                  parameters, parameter_grads, c);
       }
     }
   }
@@ -172,4 +240,5 @@ SPIKE_INDEPENDENT_LOOP
             lanes, Model::kParameters, n);
 }
 
+}  // namespace SPIKE_LEVEL
 }  // namespace spike

@@ -21,18 +21,29 @@ extern "C" {
 typedef enum {
   SPIKE_LIF = 0,
   SPIKE_LEAKY_INTEGRATOR = 1,
+  SPIKE_ALIF = 2,
+  SPIKE_CUBA_LIF = 3,
 } spike_model;
 
 typedef enum {
   SPIKE_RESET_NONE = 0,
   SPIKE_RESET_SUBTRACT = 1,
   SPIKE_RESET_VALUE = 2,
-  SPIKE_RESET_ZERO = 3,
 } spike_reset;
 
 typedef enum {
   SPIKE_FAST_SIGMOID = 0,
   SPIKE_ATAN = 1,
+  SPIKE_SIGMOID = 2,
+  SPIKE_TANH = 3,
+  SPIKE_ERF = 4,
+  SPIKE_EXPONENTIAL = 5,
+  SPIKE_TRIANGULAR = 6,
+  SPIKE_BOXCAR = 7,
+  SPIKE_MULTI_GAUSSIAN = 8,  // shape: height, width
+  SPIKE_POWER_LAW = 9,       // shape: exponent
+  SPIKE_LOGARITHMIC = 10,
+  SPIKE_STRAIGHT_THROUGH = 11,
 } spike_surrogate;
 
 typedef enum {
@@ -54,6 +65,7 @@ typedef struct {
   int32_t refractory;    // steps of rest after a spike
   int32_t surrogate;     // spike_surrogate
   double slope;          // of the surrogate
+  double shape[2];       // what else the surrogate has
 } spike_neuron;
 
 typedef struct {

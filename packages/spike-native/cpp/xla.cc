@@ -64,8 +64,8 @@ ffi::Error forward(const spike_neuron& neuron, ffi::ThreadPool& pool, ffi::AnyBu
   // A forward pass that is not differentiated asks for no borders.
   T* kept = borders->element_count() == 0 ? nullptr : out<T>(borders);
   const Forward<T> args{*shape, in<T>(x), in<T>(parameters), in<T>(state), out<T>(y),
-                        out<T>(final_state), kept, static_cast<T>(neuron.refractory)};
-  return error_of(run_forward(neuron, args, std::max<int64_t>(pool.num_threads(), 1),
+                        out<T>(final_state), kept, neuron};
+  return error_of(run_forward(args, std::max<int64_t>(pool.num_threads(), 1),
                               schedule_on(pool)));
 }
 
@@ -85,10 +85,9 @@ ffi::Error backward(const spike_neuron& neuron, ffi::ThreadPool& pool, ffi::AnyB
                          out<T>(x_grad),
                          out<T>(parameter_grads),
                          out<T>(state_grad),
-                         static_cast<T>(neuron.refractory),
-                         static_cast<T>(neuron.slope),
+                         neuron,
                          nullptr};
-  return error_of(run_backward(neuron, args, std::max<int64_t>(pool.num_threads(), 1),
+  return error_of(run_backward(args, std::max<int64_t>(pool.num_threads(), 1),
                                schedule_on(pool)));
 }
 
@@ -100,8 +99,9 @@ ffi::Error forward_any(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer pa
                        ffi::AnyBuffer state, Output y, Output final_state,
                        Output borders, int32_t model, int32_t reset,
                        int32_t detach_reset, int32_t refractory, int32_t surrogate,
-                       double slope) {
-  const spike_neuron neuron{model, reset, detach_reset, refractory, surrogate, slope};
+                       double slope, double shape_0, double shape_1) {
+  const spike_neuron neuron{model, reset, detach_reset, refractory, surrogate,
+                            slope, {shape_0, shape_1}};
   switch (x.element_type()) {
     case ffi::F32:
       return forward<float>(neuron, pool, x, parameters, state, y, final_state, borders);
@@ -116,8 +116,10 @@ ffi::Error backward_any(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer p
                         ffi::AnyBuffer final_state_grad, Output x_grad,
                         Output parameter_grads, Output state_grad, int32_t model,
                         int32_t reset, int32_t detach_reset, int32_t refractory,
-                        int32_t surrogate, double slope) {
-  const spike_neuron neuron{model, reset, detach_reset, refractory, surrogate, slope};
+                        int32_t surrogate, double slope,
+                        double shape_0, double shape_1) {
+  const spike_neuron neuron{model, reset, detach_reset, refractory, surrogate,
+                            slope, {shape_0, shape_1}};
   switch (x.element_type()) {
     case ffi::F32:
       return backward<float>(neuron, pool, x, parameters, borders, y_grad,
@@ -138,7 +140,9 @@ auto with_neuron(Binding binding) {
       .template Attr<int32_t>("detach_reset")
       .template Attr<int32_t>("refractory")
       .template Attr<int32_t>("surrogate")
-      .template Attr<double>("slope");
+      .template Attr<double>("slope")
+      .template Attr<double>("shape_0")
+      .template Attr<double>("shape_1");
 }
 
 auto forward_binding() {

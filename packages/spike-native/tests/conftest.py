@@ -5,6 +5,7 @@ pass is checked by <y_grad, J d> = <J^T y_grad, d>, lane by lane, with no second
 hand-written derivatives.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,14 +40,34 @@ def constant(value):
     return Dual(np.asarray(value, np.float64), np.zeros_like(value, np.float64))
 
 
+def normal(z):
+    return np.exp(-(z**2) / 2) / (2 * np.pi) ** 0.5
+
+
 SURROGATES = {
     "fast_sigmoid": lambda d, k: 1 / (1 + k * np.abs(d)) ** 2,
     "atan": lambda d, k: k / 2 / (1 + (np.pi / 2 * k * d) ** 2),
+    "sigmoid": lambda d, k: k / 4 / np.cosh(k * d / 2) ** 2,
+    "tanh": lambda d, k: 1 / np.cosh(k * d) ** 2,
+    "erf": lambda d, k: k / np.pi**0.5 * np.exp(-((k * d) ** 2)),
+    "exponential": lambda d, k: k / 2 * np.exp(-k * np.abs(d)),
+    "triangular": lambda d, k: k * np.maximum(0, 1 - k * np.abs(d)),
+    "boxcar": lambda d, k: k * (np.abs(k * d) < 0.5),
+    "multi_gaussian": lambda d, k, h, w: (
+        k
+        * (
+            (1 + h) * normal(k * d)
+            - h / w * (normal((k * d - 1) / w) + normal((k * d + 1) / w))
+        )
+    ),
+    "power_law": lambda d, k, p: (1 + 2 * k / (p - 1) * np.abs(d)) ** -p,
+    "logarithmic": lambda d, k: k / (1 + k * np.abs(d)),
+    "straight_through": lambda d, k: k + 0 * d,
 }
 
 
 def heaviside(distance, neuron):
-    psi = SURROGATES[neuron.surrogate](distance.value, neuron.slope)
+    psi = Twin().surrogate(neuron, distance.value)
     return Dual((distance.value > 0).astype(np.float64), psi * distance.slope)
 
 
@@ -55,7 +76,7 @@ def reset(u, spike, threshold, v_reset, neuron):
     match neuron.reset:
         case "subtract":
             return u - threshold * spike
-        case "zero" | "value":
+        case "value":
             one = constant(np.ones_like(u.value))
             return u * (one - spike) + v_reset * spike
         case _:
@@ -70,20 +91,26 @@ def choose(condition, yes, no):
 
 
 def lif(neuron, state, parameters, x):
-    v, *rest = state
-    decay, gain, threshold, *v_reset = parameters
-    v_reset = v_reset[0] if v_reset else constant(np.zeros_like(v.value))
-    u = decay * v + gain * x
+    s = dict(zip(neuron.states, state, strict=True))
+    p = dict(zip(neuron.parameters, parameters, strict=True))
+    if neuron.model == "cuba_lif":
+        x = s["i"] = p["synapse_decay"] * s["i"] + p["synapse_gain"] * x
+    u = p["decay"] * s["v"] + p["gain"] * x
+    threshold = p["threshold"]
+    if neuron.model == "alif":
+        threshold = threshold + p["beta"] * s["a"]
     spike = heaviside(u - threshold, neuron)
-    after = reset(u, spike, threshold, v_reset, neuron)
-    if not rest:
-        return (after,), spike
-    resting = rest[0].value > 0
-    spike = choose(resting, constant(np.zeros_like(v.value)), spike)
-    left = np.where(
-        spike.value > 0, neuron.refractory, np.maximum(rest[0].value - 1, 0)
-    )
-    return (choose(resting, v, after), constant(left)), spike
+    after = reset(u, spike, threshold, p.get("v_reset"), neuron)
+    if neuron.refractory:
+        resting = s["rest"].value > 0
+        spike = choose(resting, constant(np.zeros_like(x.value)), spike)
+        after = choose(resting, s["v"], after)
+        left = np.maximum(s["rest"].value - 1, neuron.refractory * spike.value)
+        s["rest"] = constant(left)
+    if neuron.model == "alif":
+        s["a"] = p["adaptation_decay"] * s["a"] + spike
+    s["v"] = after
+    return tuple(s[name] for name in neuron.states), spike
 
 
 def leaky_integrator(neuron, state, parameters, x):
@@ -92,11 +119,19 @@ def leaky_integrator(neuron, state, parameters, x):
     return (v,), v
 
 
-STEPS = {"lif": lif, "leaky_integrator": leaky_integrator}
+STEPS = {
+    "lif": lif,
+    "alif": lif,
+    "cuba_lif": lif,
+    "leaky_integrator": leaky_integrator,
+}
 
 
 class Twin:
     """Runs the plain loop on `xs [T, lanes]`, `parameters [P, features]`."""
+
+    def surrogate(self, neuron, distance):
+        return SURROGATES[neuron.surrogate](distance, neuron.slope, *neuron.shape)
 
     def run(self, neuron, xs, parameters, state, direction=None):
         """Return outputs and last state, as values and as slopes along `direction`."""
@@ -131,6 +166,10 @@ class Twin:
             "gain": rng.uniform(0.2, 1.0, features),
             "threshold": rng.uniform(0.4, 1.0, features),
             "v_reset": rng.uniform(-0.5, 0.2, features),
+            "adaptation_decay": rng.uniform(0.8, 0.99, features),
+            "beta": rng.uniform(-0.05, 0.3, features),
+            "synapse_decay": rng.uniform(0.3, 0.9, features),
+            "synapse_gain": rng.uniform(0.2, 1.0, features),
         }
         parameters = np.stack([rows[name] for name in neuron.parameters])
         xs = rng.normal(0.3, 1.0, (steps, lanes))
@@ -148,26 +187,36 @@ def twin():
 def neurons():
     """Return every model in every mode."""
     found = [spike_native.Neuron(model="leaky_integrator")]
-    for reset in ("subtract", "value", "zero", "none"):
-        for detach in (False, True):
-            for refractory in (0, 3):
-                found.append(
-                    spike_native.Neuron(
-                        reset=reset,
-                        detach_reset=detach,
-                        refractory=refractory,
-                        slope=4.0,
-                    )
-                )
+    modes = itertools.product(
+        ("lif", "alif", "cuba_lif"), ("subtract", "value", "none"), (False, True)
+    )
+    for k, (model, reset, rests) in enumerate(modes):
+        found.append(
+            spike_native.Neuron(
+                model,
+                reset=reset,
+                detach_reset=k % 4 == 0,
+                refractory=3 if rests else 0,
+                slope=4.0,
+            )
+        )
     return found
 
 
 def surrogate_neurons():
     """Return one neuron for every surrogate."""
-    return [spike_native.Neuron(surrogate=name, slope=1.7) for name in SURROGATES]
+    shapes = {"multi_gaussian": (0.15, 6.0), "power_law": (2.5,)}
+    return [
+        spike_native.Neuron(surrogate=name, slope=1.7, shape=shapes.get(name, ()))
+        for name in SURROGATES
+    ]
 
 
 def pytest_generate_tests(metafunc):
+    if "surrogate_neuron" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "surrogate_neuron", surrogate_neurons(), ids=lambda n: n.surrogate
+        )
     if "neuron" in metafunc.fixturenames:
         every = {
             "-".join(
@@ -179,6 +228,6 @@ def pytest_generate_tests(metafunc):
                     *["refractory"] * bool(n.refractory),
                 )
             ): n
-            for n in neurons() + surrogate_neurons()
+            for n in neurons()
         }
         metafunc.parametrize("neuron", every.values(), ids=every.keys())

@@ -3,7 +3,7 @@ import pytest
 import spike_native
 from spike_native import Neuron, backward, border_stride, forward
 
-SHAPES = [(1, 1, 1), (0, 3, 3), (7, 5, 5), (33, 6, 3), (100, 301, 7), (40, 1100, 1100)]
+SHAPES = [(1, 1, 1), (0, 3, 3), (33, 6, 3), (70, 301, 7), (35, 1100, 1100)]
 
 
 def cotangents(xs, state, seed=1):
@@ -210,6 +210,8 @@ def test_backward_explains_bad_input(name):
         ({"surrogate": "none"}, "`surrogate` must be one of"),
         ({"slope": 0.0}, "`slope` must be positive"),
         ({"slope": float("nan")}, "`slope` must be positive"),
+        ({"shape": (1.0,)}, "`shape` of 'fast_sigmoid' must be 0"),
+        ({"surrogate": "power_law"}, "`shape` of 'power_law' must be 1"),
         ({"refractory": -1}, "`refractory` must be 0 or more"),
     ],
 )
@@ -226,3 +228,24 @@ def test_names_and_counts_agree_with_the_library(neuron):
     numbers.model = 99
     assert kernels.spike_parameter_count(numbers) == -1
     assert kernels.spike_state_count(numbers) == -1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_surrogates_near_and_far(surrogate_neuron, twin, dtype):
+    """One step, each lane at another distance: the gradient is the surrogate alone."""
+    half = 10.0 ** np.linspace(-30, 30, 301)
+    xs = np.concatenate([-half, [0.0], half]).astype(dtype)[None]
+    parameters = np.array([[0.0], [1.0], [0.0]], dtype)
+    zero = np.zeros_like(xs)
+    borders = forward(surrogate_neuron, xs, parameters, zero).borders
+    ones = np.ones_like(xs)
+    got = backward(surrogate_neuron, xs, parameters, borders, ones, zero).xs
+    with np.errstate(over="ignore", under="ignore"):
+        expected = twin.surrogate(surrogate_neuron, xs.astype(np.float64))
+    assert np.isfinite(got).all()
+    tiny = 1e-36 if dtype == np.float32 else 1e-300
+    accuracy = 1e-6 if dtype == np.float32 else 1e-13
+    # Far out in a tail the argument of exp itself is rounded.
+    near = np.abs(xs) < 3
+    np.testing.assert_allclose(got[near], expected[near], rtol=10 * accuracy, atol=tiny)
+    np.testing.assert_allclose(got, expected, rtol=300 * accuracy, atol=tiny)

@@ -4,6 +4,7 @@ from importlib.metadata import version as _version
 
 from ._encoder import encode_latency as encode_latency
 from ._encoder import encode_rate as encode_rate
+from ._fused import Fused as Fused
 from ._graph import Graph as Graph
 from ._graph import GraphState as GraphState
 from ._layers import run_layers as run_layers

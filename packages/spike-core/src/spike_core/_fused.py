@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ from ._neuron.integrate_and_fire import IF
 from ._neuron.leaky_integrator import LeakyIntegrator
 from ._neuron.lif import LIF
 from ._neuron.spiking import SpikingNeuron
+from ._scan import Scan
 from ._strategy import Strategy
 from ._surrogate import (
     ATan,
@@ -78,6 +80,25 @@ class Fused(Strategy):
                 raise ValueError(
                     f"Fused() cannot run {name}: {reason}; use strategy=Scan()"
                 )
+            return run_fused(native, neuron, xs, state)
+
+        return run_layers(net, xs, state, run_neuron)
+
+
+@dataclasses.dataclass(frozen=True)
+class Auto(Strategy):
+    """What `strategy="auto"` does: a kernel where there is one, else the scan."""
+
+    def run(self, net: Any, xs: jax.Array, state: Any) -> tuple[Any, jax.Array]:
+        """See `Strategy.run`."""
+        if jax.default_backend() != "cpu" or find_spec("spike_native") is None:
+            return Scan().run(net, xs, state)
+        native = _native()
+
+        def run_neuron(name, neuron, xs, state):
+            del name  # any neuron can be run
+            if why_not(neuron):
+                return Scan().run(neuron, xs, state)
             return run_fused(native, neuron, xs, state)
 
         return run_layers(net, xs, state, run_neuron)

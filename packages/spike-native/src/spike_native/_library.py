@@ -18,6 +18,8 @@ class CNeuron(ctypes.Structure):
         ("refractory", ctypes.c_int32),
         ("surrogate", ctypes.c_int32),
         ("slope", ctypes.c_double),
+        ("shape_0", ctypes.c_double),
+        ("shape_1", ctypes.c_double),
     )
 
 

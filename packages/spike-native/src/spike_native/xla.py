@@ -48,7 +48,7 @@ def _attributes(neuron: Neuron) -> dict[str, np.generic]:
 
 
 def _results(xs, *shapes):
-    """Results of the dtype of `xs` that vary over the axes of `shard_map` as it does."""
+    """Results of the dtype of `xs`, varying over the axes of `shard_map` like it."""
     jax = _jax()
 
     def like(xs):
