@@ -10,6 +10,7 @@ import pytest
 from flax import nnx
 from spike_core import (
     LIF,
+    Checkpointed,
     LeakyIntegrator,
     Scan,
     Sequential,
@@ -19,7 +20,7 @@ from spike_core import (
     unroll,
 )
 
-STRATEGIES = ["auto", Scan(unroll=3)]
+STRATEGIES = ["auto", Scan(unroll=3), Checkpointed(chunk=3)]
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 
 
@@ -164,6 +165,45 @@ def test_norm_and_dropout_see_the_whole_block():
     assert [int(c) for c in counts] == [1]  # drawn once; the dry run left no trace
 
 
+@pytest.mark.parametrize("chunk", [1, 4, 7, 100, None])
+def test_chunks_of_any_size_fit_any_length(chunk):
+    net, xs = Sequential(LIF(6), LeakyIntegrator(6)), drive(13, 2, 6)
+    for steps in (13, 1, 0):
+        got = unroll(net, xs[:steps], strategy=Checkpointed(chunk))
+        want = unroll(net, xs[:steps])
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6),
+            got,
+            want,
+        )
+
+
+def test_checkpointed_updates_what_changes_once_a_chunk():
+    rngs = nnx.Rngs(0)
+    norm, dropout = nnx.BatchNorm(6, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
+    net = Sequential(norm, dropout, LIF(6))
+    unroll(net, drive(10, 4, 6), strategy=Checkpointed(chunk=5))
+    assert np.any(np.asarray(norm.mean[...]) != 0)
+    (count,) = jax.tree.leaves(nnx.state(dropout, nnx.RngCount))
+    assert int(count) == 2
+
+
+def test_checkpointed_needs_less_memory():
+    def scratch(strategy):
+        net = dense(nnx.Rngs(0))
+        graph, variables = nnx.split(net)
+
+        def loss(variables, xs):
+            ys = unroll(nnx.merge(graph, variables), xs, strategy=strategy)[1]
+            return jnp.mean(ys**2)
+
+        xs = jax.ShapeDtypeStruct((1024, 32, 6), jnp.float32)
+        compiled = jax.jit(jax.grad(loss)).lower(variables, xs).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    assert scratch(Checkpointed()) < scratch(Scan()) / 2
+
+
 def test_runs_in_and_under_transformations():
     net, xs = dense(nnx.Rngs(0)), drive(7, 4, 6)
     want = unroll(net, xs)[1]
@@ -234,6 +274,8 @@ def test_errors_name_the_layer():
         (lambda: Sequential(LIF(2))(None, drive(2)), ValueError, "got a NoneType"),
         (lambda: Scan(unroll=0), ValueError, "`unroll` must be an integer >= 1"),
         (lambda: Scan(unroll=2.0), ValueError, "`unroll`"),
+        (lambda: Checkpointed(chunk=0), ValueError, "`chunk` must be an integer >= 1"),
+        (lambda: Checkpointed(chunk=1.5), ValueError, "`chunk`"),
         (lambda: Strategy(), TypeError, "abstract"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from importlib.metadata import version as _version
 
+from ._checkpointed import Checkpointed as Checkpointed
 from ._encoder import encode_latency as encode_latency
 from ._encoder import encode_rate as encode_rate
 from ._fused import Fused as Fused
