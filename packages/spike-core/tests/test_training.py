@@ -15,9 +15,7 @@ from spike_core import (
     cross_entropy,
     encode_latency,
     encode_rate,
-    time_max,
     time_mean,
-    time_sum,
     train_step,
 )
 
@@ -65,25 +63,6 @@ def test_encoders_refuse_bad_input(encode, values, n_steps, error, message):
 def test_encoders_take_an_empty_batch():
     assert encode_latency(jnp.zeros((0, 3)), 4).shape == (4, 0, 3)
     assert encode_rate(jnp.zeros((0, 3)), 4, key=jax.random.key(0)).shape == (4, 0, 3)
-
-
-def test_readouts():
-    ys = np.random.default_rng(0).normal(size=(9, 4, 3))
-    np.testing.assert_allclose(time_sum(jnp.asarray(ys)), ys.sum(0))
-    np.testing.assert_allclose(time_mean(jnp.asarray(ys)), ys.mean(0))
-    np.testing.assert_allclose(time_max(jnp.asarray(ys)), ys.max(0))
-    many = jnp.ones((1000, 1), jnp.bfloat16)
-    assert time_sum(many).dtype == jnp.float32 and time_sum(many)[0] == 1000
-
-
-@pytest.mark.parametrize("readout", [time_sum, time_mean, time_max])
-def test_readouts_refuse_bad_input(readout):
-    with pytest.raises(ValueError, match="`ys` must have at least one step"):
-        readout(jnp.zeros((0, 2, 3)))
-    with pytest.raises(ValueError, match="`ys` must have at least one step"):
-        readout(jnp.array(1.0))
-    with pytest.raises(TypeError, match="`ys` must have a real floating dtype"):
-        readout(jnp.zeros((4, 3), int))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])

@@ -50,6 +50,7 @@ from ._neuron.resonate_and_fire import (
     ResonateAndFireParameters as ResonateAndFireParameters,
 )
 from ._neuron.resonate_and_fire import ResonateAndFireState as ResonateAndFireState
+from ._readout import first_spike_time as first_spike_time
 from ._readout import time_max as time_max
 from ._readout import time_mean as time_mean
 from ._readout import time_sum as time_sum
