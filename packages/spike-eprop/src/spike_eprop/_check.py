@@ -28,6 +28,18 @@ def sequence(name: str, value: Any) -> jax.Array:
     return jnp.asarray(value)
 
 
+def one_step(name: str, value: Any) -> Any:
+    """Return an array, or a description of one, that has a feature at least."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        raise TypeError(f"`{name}` must be an array, got {type(value).__name__}")
+    if 0 in value.shape or value.shape == ():
+        raise ValueError(
+            f"`{name}` must have at least one example and feature, got shape "
+            f"{value.shape}"
+        )
+    return value
+
+
 def floating(value: jax.Array, dtype: Any) -> jax.Array:
     """Return spikes, which may come as bool or integers, in a floating dtype."""
     return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(dtype)

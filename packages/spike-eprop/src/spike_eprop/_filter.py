@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ._local import Local
+from ._local import Local, add_up
 
 
 class Filter(NamedTuple):
@@ -68,14 +68,10 @@ def advance(
         return coefficient.reshape(-1, *(1,) * (e.ndim - 1)).astype(e.dtype)
 
     new = [
-        sum(
-            (wide(c) * f for c, f in zip(row, kept, strict=True)),
-            wide(own) * e,
-        )
+        wide(own) * e + add_up(wide(c) * f for c, f in zip(row, kept, strict=True))
         for row, own in zip(filter.state_by_state, filter.state_by_input, strict=True)
     ]
-    out = sum(
-        (wide(c) * f for c, f in zip(filter.output_by_state, kept, strict=True)),
-        wide(filter.output_by_input) * e,
+    out = wide(filter.output_by_input) * e + add_up(
+        wide(c) * f for c, f in zip(filter.output_by_state, kept, strict=True)
     )
     return new, out

@@ -23,7 +23,7 @@ def apply(layer: Any, x: jax.Array, paths: dict[int, Path]) -> tuple[jax.Array, 
     names = parameter_paths(layer, paths).values()
 
     def function(parameters, x):
-        module = nnx.merge(graphdef, parameters, rest)
+        module = merge(graphdef, parameters, rest)
         y = module(x)
         return y, nnx.state(module, nnx.Not(nnx.Param))
 
@@ -35,6 +35,14 @@ def apply(layer: Any, x: jax.Array, paths: dict[int, Path]) -> tuple[jax.Array, 
         return dict(zip(names, jax.tree.leaves(parameters), strict=True)), x
 
     return y, with_names
+
+
+def merge(graphdef: nnx.GraphDef, *states: Any) -> Any:
+    """Make a module whose variables may be changed in the trace that is running.
+
+    `nnx.merge` alone leaves them to the trace that the states are from.
+    """
+    return nnx.merge(graphdef, *(jax.tree.map(lambda leaf: leaf, s) for s in states))
 
 
 def parameter_paths(layer: nnx.Module, paths: dict[int, Path]) -> dict[Path, Path]:

@@ -11,7 +11,9 @@ input and for each parameter, whatever the number of units.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -44,6 +46,11 @@ class Step(NamedTuple):
     paths: list[Path]
     parameters: list[jax.Array]
     floats: list[jax.Array]
+
+
+def add_up(terms: Iterable[jax.Array]) -> jax.Array:
+    """Add arrays of one shape, at least one."""
+    return functools.reduce(operator.add, terms)
 
 
 def float_leaves(state: Any) -> list[jax.Array]:

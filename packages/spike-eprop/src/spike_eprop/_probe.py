@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from ._local import float_leaves, linearise, step_function
+from ._local import add_up, float_leaves, linearise, step_function
 
 # It runs once, so that compiling it well would take longer than running it.
 _IN_HASTE = {"xla_backend_optimization_level": 0}
@@ -110,7 +110,7 @@ def _differentiate(neuron, state, x, draw):
     noise = np.random.default_rng(1)
 
     def run(variables, state, x):
-        twin = nnx.merge(graphdef, variables) if _is_module(neuron) else neuron
+        twin = neuron if graphdef is None else nnx.merge(graphdef, variables)
         local = linearise(twin, state, x)
         step = step_function(twin, state)
         primals = (step.parameters, step.floats, x)
@@ -127,7 +127,7 @@ def _differentiate(neuron, state, x, draw):
                 c * _expand(t, c)
                 for c, t in zip(parameter_columns, by_parameter, strict=True)
             ]
-            return sum(terms)
+            return add_up(terms)
 
         wanted = [
             total([local.state_by_parameter[path][i] for path in step.paths], row, own)

@@ -7,10 +7,11 @@ from typing import Any
 import jax
 from flax import nnx
 
-from . import _check, _step
+from . import _check, _memory, _step
+from ._engine import Loss, make_engine
 from ._fit import fit
-from ._plan import make_plan
-from ._step import Loss
+from ._rate import RatePenalty
+from ._rule import Rule, eprop
 
 
 def value_and_grad(
@@ -19,8 +20,10 @@ def value_and_grad(
     targets: Any,
     loss: Loss,
     *,
+    rule: Rule | None = None,
     mask: jax.Array | None = None,
     state: Any = None,
+    penalty: RatePenalty | None = None,
 ) -> tuple[jax.Array, nnx.State]:
     r"""Return the loss of a sequence and its gradient, by eligibility traces.
 
@@ -48,11 +51,16 @@ def value_and_grad(
     loss
         ``loss(y, target) -> [*batch]``: one number an example, for the output and the
         target of one step.
+    rule
+        The learning rule; `eprop()` if None. With another than the exact one, or other
+        than symmetric feedback, the gradient is an approximation.
     mask
         Weight of each step, ``[T]``, or of each step and example, ``[T, *batch]``,
         bool or nonnegative; all count the same if None.
     state
         State of `net` before the first step; the initial one if None.
+    penalty
+        A price on the rates of hidden neurons, added to the loss.
 
     Returns
     -------
@@ -96,23 +104,30 @@ def value_and_grad(
     >>> gradients["layers"][0]["kernel"].shape
     (8, 16)
     """
-    plan = make_plan(net)
+    rule = eprop() if rule is None else rule
+    if getattr(rule, "feedback", None) == "adaptive":
+        raise ValueError(
+            '`rule` must not have `feedback="adaptive"` here: it learns with the '
+            "network, so use a Learner"
+        )
+    engine = make_engine(net, rule, loss, penalty)
     xs = _check.sequence("xs", xs)
     targets = _check.steps_of("targets", targets, xs.shape[0])
-    if not callable(loss):
-        raise TypeError(f"`loss` must be callable, got {type(loss).__name__}")
     graphdef, params, rest = nnx.split(net, nnx.Param, ...)
-    xs = _check.floating(xs, _step.sum_dtype(params))
+    dtype = _step.sum_dtype(params)
+    xs = _check.floating(xs, dtype)
     x = jax.ShapeDtypeStruct(xs.shape[1:], xs.dtype)
     batch, state = fit(net, x, state)
-    weights = _check.weights(mask, xs.shape[0], batch, _step.sum_dtype(params))
-    carry = _step.start(net, plan, state, x)
+    weights = _check.weights(mask, xs.shape[0], batch, dtype)
+    if rule.trace == "auto":
+        engine = _memory.choose(engine, net, x, batch, xs.shape[0])
+    carry = _step.start(engine, net, state, x, batch)
 
     def body(carry, inputs):
         carry, rest = carry
         module = nnx.merge(graphdef, params, rest)
-        carry, _ = _step.advance(module, plan, loss, carry, *inputs)
+        carry, *_ = _step.advance(engine, module, carry, *inputs)
         return (carry, nnx.state(module, nnx.Not(nnx.Param))), None
 
     (carry, _), _ = jax.lax.scan(body, (carry, rest), (xs, targets, weights))
-    return _step.mean(carry, params)
+    return _step.mean(engine, net, carry.sums)
