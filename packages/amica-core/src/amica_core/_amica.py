@@ -12,7 +12,11 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_is_fitted,
+    validate_data,  # pyrefly: ignore[missing-module-attribute] (old stubs)
+)
 
 from ._check import check_integer
 from ._fit import DensityName, fit

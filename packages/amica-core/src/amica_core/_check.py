@@ -65,7 +65,8 @@ def check_samples(X: ArrayLike) -> NDArray:
     data = check_array(
         X,
         dtype=[np.float64, np.float32],
-        ensure_all_finite=False,  # checked block by block, with the place
+        # Checked block by block, with the place. Old stubs do not know the argument.
+        ensure_all_finite=False,  # pyrefly: ignore[unexpected-keyword]
         ensure_min_samples=2,
         estimator="AMICA",
         input_name="X",

@@ -33,9 +33,16 @@ class History(NamedTuple):
     @classmethod
     def of(cls, records: list[Record]) -> "History":
         """Collect the records of a run."""
-        columns = zip(*records, strict=True) if records else ((),) * 5
-        kinds = (np.float64, np.float64, np.float64, np.bool_, np.int64)
-        return cls(*(np.array(c, dtype=k) for c, k in zip(columns, kinds, strict=True)))
+        ll, norm, rate, newton, kept = (
+            zip(*records, strict=True) if records else [()] * 5
+        )
+        return cls(
+            np.array(ll, np.float64),
+            np.array(norm, np.float64),
+            np.array(rate, np.float64),
+            np.array(newton, np.bool_),
+            np.array(kept, np.int64),
+        )
 
     def records(self) -> list[Record]:
         """Return the iterations one by one."""

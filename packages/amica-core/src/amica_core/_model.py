@@ -59,7 +59,7 @@ class Model(NamedTuple):
 
     def unmixing(self, h: int) -> Array:
         """Return $W_h$, the inverse of `mixing(h)`, shape `(n, n)`."""
-        return np.linalg.inv(self.mixing(h))
+        return np.asarray(np.linalg.inv(self.mixing(h)), np.float64)
 
 
 def initial_model(
@@ -90,7 +90,8 @@ def initial_model(
     check_integer("n_mixtures", n_mixtures, 1)
     check_number("rho", rho)
     n, M, J, K = n_components, n_models, n_mixtures, n_components * n_models
-    mu = np.repeat(np.arange(J)[:, None] - (J - 1) / 2, K, axis=1)
+    spacing = np.arange(J, dtype=np.float64) - (J - 1) / 2
+    mu: Array = np.tile(spacing[:, None], (1, K))
     beta = np.ones((J, K))
     A = np.tile(np.eye(n), (1, M))
     if random_state is not None:

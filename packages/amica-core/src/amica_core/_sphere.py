@@ -7,12 +7,12 @@ import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from ._check import check_choice, check_integer, check_samples
 from ._group import Alone, Group
 
+Array = NDArray[np.float64]
 SpheringKind = Literal["symmetric", "principal", "diagonal"]
 SPHERING_KINDS = ("symmetric", "principal", "diagonal")
 
@@ -28,18 +28,18 @@ _BLOCK = 8192
 class Sphering(NamedTuple):
     """An affine map to white components and back."""
 
-    mean: NDArray[np.float64]
+    mean: Array
     """Channel means, shape `(channels,)`."""
-    matrix: NDArray[np.float64]
+    matrix: Array
     """$S$, shape `(n, channels)`."""
-    inverse: NDArray[np.float64]
+    inverse: Array
     """Pseudo-inverse of $S$, shape `(channels, n)`."""
     log_det: float
     """Log of the volume that $S$ scales by, added to every log-likelihood."""
-    variances: NDArray[np.float64]
+    variances: Array
     """Eigenvalues of the covariance, descending, shape `(channels,)`."""
 
-    def apply(self, data: NDArray) -> NDArray[np.float64]:
+    def apply(self, data: NDArray) -> Array:
         """Return samples, shape `(samples, channels)`, sphered: `(samples, n)`."""
         return np.ascontiguousarray((data - self.mean) @ self.matrix.T)
 
@@ -61,14 +61,12 @@ class Recording:
         self.n_samples = len(data)
         self.n_components = len(sphering.matrix)
 
-    def block(self, start: int, stop: int) -> NDArray[np.float64]:
+    def block(self, start: int, stop: int) -> Array:
         """Return sphered samples `start` to `stop`, shape `(stop - start, n)`."""
         return self.sphering.apply(self.data[start:stop])
 
 
-def moments(
-    data: NDArray, group: Group, center: bool = True
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def moments(data: NDArray, group: Group, center: bool = True) -> tuple[Array, Array]:
     """Return the mean and the covariance (divided by T), block by block.
 
     Raises
@@ -141,8 +139,8 @@ def sphere(
 
 
 def fit_sphering(
-    mean: NDArray[np.float64],
-    covariance: NDArray[np.float64],
+    mean: Array,
+    covariance: Array,
     kind: SpheringKind = "symmetric",
     n_components: int | None = None,
     fortran: bool = False,
@@ -187,13 +185,14 @@ def fit_sphering(
     if kind == "symmetric":
         matrix = _nearest_rotation(eigenvectors[:n, :n]).T @ whitening
     log_det = -0.5 * float(np.sum(np.log(variances[:n])))
-    return Sphering(mean, matrix, scipy.linalg.pinv(matrix), log_det, variances)
+    inverse = np.asarray(np.linalg.pinv(matrix), np.float64)
+    return Sphering(mean, matrix, inverse, log_det, variances)
 
 
 def _diagonal(
-    mean: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    variances: NDArray[np.float64],
+    mean: Array,
+    covariance: Array,
+    variances: Array,
     n_components: int | None,
     fortran: bool,
 ) -> Sphering:
@@ -217,13 +216,13 @@ def _diagonal(
     )
 
 
-def _nearest_rotation(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nearest_rotation(matrix: Array) -> Array:
     """Return the orthogonal factor of the polar decomposition."""
     left, _, right = np.linalg.svd(matrix)
     return left @ right
 
 
-def _check_finite(block: NDArray[np.float64], start: int) -> None:
+def _check_finite(block: Array, start: int) -> None:
     if np.isfinite(block).all():
         return
     sample, channel = np.argwhere(~np.isfinite(block))[0]

@@ -5,7 +5,7 @@ analyzers with shared components* (2011); the natural gradient is section 4, the
 direction section 5.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ def maximize(
     rescale
         Give the columns of `A` unit norm.
     """
-    new: dict[str, Array] = {}
+    new: dict[str, Any] = {}
     mass = _by_slot(model, sums.mass)
     used = np.isin(np.arange(model.A.shape[1]), model.slots)
 
