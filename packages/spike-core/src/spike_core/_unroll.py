@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import jax
 
+from ._fused import Auto
 from ._layers import fit
-from ._scan import Scan
 from ._sequential import is_neuron
 from ._strategy import Strategy
 
@@ -35,7 +35,8 @@ def unroll(
     state
         State before the first step; the initial one if None.
     strategy
-        How to run; ``"auto"`` picks by device and neuron.
+        How to run; ``"auto"`` takes `Fused` for each neuron that has a kernel, on a CPU
+        with `spike-native` installed, and `Scan` for the others.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def unroll(
     if len(xs.shape) == 0:
         raise ValueError("`xs` must have time as its first axis, got a scalar")
     if strategy == "auto":
-        strategy = Scan()
+        strategy = Auto()
     if not isinstance(strategy, Strategy):
         raise TypeError(
             f'`strategy` must be "auto" or a Strategy, such as Scan(), got {strategy!r}'
