@@ -2,12 +2,17 @@
 
 from importlib.metadata import version as _version
 
+from ._activity import LayerActivity as LayerActivity
+from ._activity import layer_activity as layer_activity
+from ._activity import layer_outputs as layer_outputs
+from ._activity import rate_penalty as rate_penalty
 from ._checkpointed import Checkpointed as Checkpointed
 from ._encoder import encode_latency as encode_latency
 from ._encoder import encode_rate as encode_rate
 from ._fused import Fused as Fused
 from ._graph import Graph as Graph
 from ._graph import GraphState as GraphState
+from ._initializer import fluctuation_init as fluctuation_init
 from ._layers import run_layers as run_layers
 from ._linear_form import LinearForm as LinearForm
 from ._loss import accuracy as accuracy

@@ -54,14 +54,14 @@ class Scan(Strategy):
 
     def run(self, net: Any, xs: jax.Array, state: Any) -> tuple[Any, jax.Array]:
         """See `Strategy.run`."""
+        return run_layers(net, xs, state, self.run_neuron)
+
+    def run_neuron(
+        self, name: str, neuron: Any, xs: Any, state: Any
+    ) -> tuple[Any, Any]:
+        """Run one neuron; see `run_layers`."""
+        del name  # any neuron can be run
         unroll = self.unroll or (1 if jax.default_backend() == "cpu" else 8)
-
-        def run_neuron(name, neuron, xs, state):
-            del name  # any neuron can be run
-            if isinstance(neuron, Neuron) and not self.autodiff:
-                return scan_neuron(neuron, xs, state, unroll=unroll)
-            return jax.lax.scan(
-                lambda state, x: neuron(state, x), state, xs, unroll=unroll
-            )
-
-        return run_layers(net, xs, state, run_neuron)
+        if isinstance(neuron, Neuron) and not self.autodiff:
+            return scan_neuron(neuron, xs, state, unroll=unroll)
+        return jax.lax.scan(lambda state, x: neuron(state, x), state, xs, unroll=unroll)
