@@ -113,10 +113,12 @@ def _workload(gradient, steps, batch, inputs, hidden, outputs):
         quality=lambda out: _compare(
             out[1], jax.jit(lambda xs, t: _bptt(net, xs, t))(xs, targets)[1]
         ),
-        scratch_bytes=lambda: (
-            run.lower(xs, targets).compile().memory_analysis().temp_size_in_bytes
-        ),
+        scratch_bytes=lambda: _scratch(run.lower(xs, targets).compile()),
     )
+
+
+def _scratch(compiled):
+    return compiled.memory_analysis().temp_size_in_bytes
 
 
 @memory.contender(
@@ -137,9 +139,9 @@ def _(**sizes):
     install="pip install jaxpike",
 )
 def _(steps, batch, inputs, hidden, outputs):
-    import equinox as eqx
+    import equinox as eqx  # pyrefly: ignore [missing-import]
     import jax
-    import jaxpike as jp
+    import jaxpike as jp  # pyrefly: ignore [missing-import]
 
     net = _net(inputs, hidden, outputs)
     xs, targets = jax.device_put(_data(steps, batch, inputs, outputs))
