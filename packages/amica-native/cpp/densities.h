@@ -24,6 +24,17 @@ struct Power {
     q = exp2<T>(rho * log_y);
     return q * T(-log2_e);
   }
+  static AMICA_INLINE Scores<T> backward(const Term<T>&, Vec<T> y, Vec<T> q, Vec<T>) {
+    // Where y is 0 so is q, and with it what is left out; elsewhere nothing changes.
+    const Vec<T> inverse = T(1) / (y + Format<T>::negligible);
+    const Vec<T> score = q * inverse;
+    return {score, score * inverse, q};
+  }
+};
+
+// The same, but f / y is NaN where y is 0.
+template <class T>
+struct LiteralPower : Power<T> {
   static AMICA_INLINE Scores<T> backward(const Term<T>& term, Vec<T> y, Vec<T> q, Vec<T>) {
     const auto zero = y == Vec<T>{};
     const Vec<T> inverse = zero ? Vec<T>{} : T(1) / y;

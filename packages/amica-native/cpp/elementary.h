@@ -22,6 +22,7 @@ struct Format<float> {
   static constexpr uint32_t root_half = 0x3f3504f3u;  // bits of sqrt(1/2)
   static constexpr uint32_t one = 0x3f800000u;
   static constexpr uint32_t infinity = 0x7f800000u;
+  static constexpr float negligible = 1e-30f;
 };
 
 template <>
@@ -35,6 +36,7 @@ struct Format<double> {
   static constexpr uint64_t root_half = 0x3fe6a09e667f3bcdu;
   static constexpr uint64_t one = 0x3ff0000000000000u;
   static constexpr uint64_t infinity = 0x7ff0000000000000u;
+  static constexpr double negligible = 1e-290;
 };
 
 // Coefficients from tools/coefficients.py, constant term first.
@@ -70,26 +72,18 @@ static constexpr double log2_double[] = {  // log2((1 + s) / (1 - s)) / s, in s^
     0.22091308423117679618, 0.21365895694319269427,
 };
 
-// Estrin's scheme: neighbours are joined first, so that the chain of dependent
-// operations is as long as the logarithm of the degree.
-template <class V, int count>
-static AMICA_INLINE V join_neighbours(const V (&values)[count], V x) {
-  if constexpr (count == 1) {
-    return values[0];
-  } else {
-    V joined[(count + 1) / 2];
-    for (int k = 0; k < count / 2; ++k)
-      joined[k] = values[2 * k + 1] * x + values[2 * k];
-    if (count % 2 != 0) joined[count / 2] = values[count - 1];
-    return join_neighbours(joined, x * x);
-  }
-}
-
+// Even and odd powers apart: two chains that the processor works on side by side.
 template <class T, int count>
 static AMICA_INLINE Vec<T> polynomial(const T (&coefficients)[count], Vec<T> x) {
-  Vec<T> values[count];
-  for (int k = 0; k < count; ++k) values[k] = splat(coefficients[k]);
-  return join_neighbours(values, x);
+  const Vec<T> square = x * x;
+  Vec<T> last = splat(coefficients[count - 1]);
+  Vec<T> before = splat(coefficients[count - 2]);
+  for (int k = count - 3; k >= 0; --k) {
+    const Vec<T> next = last * square + coefficients[k];
+    last = before;
+    before = next;
+  }
+  return last * x + before;
 }
 
 static AMICA_INLINE FloatVec exp2_polynomial(FloatVec f) {

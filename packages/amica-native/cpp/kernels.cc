@@ -92,6 +92,7 @@ static void forward(const Term<T>& term, const T* b, int64_t length, T* z, T* fi
     case Shape::normal:
       return forward_as<T, Normal<T>>(term, b, length, z, first, second);
     case Shape::power:
+    case Shape::literal_power:
       return forward_power<T>(term, b, length, z, first, second);
     case Shape::super_gaussian:
       return forward_as<T, Curved<T, -1>>(term, b, length, z, first, second);
@@ -157,7 +158,10 @@ static void sum_term(const Term<T>& term, const T* b, int64_t length, const T* w
     }
     store<T>(g + s, load(g + s) + scale * uf);
   }
-  for (int k = 0; k < n_term_sums; ++k) record[k * stride] += sum_lanes<T>(sums[k]);
+  T totals[8];
+  sum_lanes_of_four(sums[0], sums[1], sums[2], sums[3], totals);
+  sum_lanes_of_four(sums[4], sums[5], sums[6], Vec<T>{}, totals + 4);
+  for (int k = 0; k < n_term_sums; ++k) record[k * stride] += totals[k];
 }
 
 template <class T, class Density>
@@ -175,6 +179,7 @@ static void backward(const Term<T>& term, const T* b, int64_t length, const T* w
   auto run = backward_as<T, Power<T>>;
   switch (term.shape) {
     case Shape::power: break;
+    case Shape::literal_power: run = backward_as<T, LiteralPower<T>>; break;
     case Shape::laplace: run = backward_as<T, Laplace<T>>; break;
     case Shape::normal: run = backward_as<T, Normal<T>>; break;
     case Shape::super_gaussian: run = backward_as<T, Curved<T, -1>>; break;

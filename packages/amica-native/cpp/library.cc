@@ -31,6 +31,7 @@ namespace {
 
 constexpr int64_t alignment = 64;
 constexpr int64_t largest_block = 512;
+constexpr int64_t smallest_block = 128;
 // Samples are summed in at most this many pieces, whatever the number of threads, and
 // the pieces are added in order: that makes the result independent of it.
 constexpr int64_t most_pieces = 64;
@@ -154,6 +155,7 @@ Term<T> make_term(const AmicaProblem& p, int64_t source, int64_t j) {
     const bool laplace = term.shape == Shape::laplace;
     term.score_at_zero = laplace ? T(1) : T(0);
     term.slope_at_zero = laplace ? T(HUGE_VAL) : T(NAN);
+    if (term.shape == Shape::power) term.shape = Shape::literal_power;
   }
   term.squares = p.newton || (type_0 && p.rho[k] > 2);
   return term;
@@ -170,9 +172,9 @@ void pack_unmixing(const double* w, int64_t n, T* packed) {
 
 // Short enough that what waits for the posteriors of several models stays in cache.
 int64_t choose_block(const Layout& layout, int64_t element) {
-  const int64_t target = int64_t(1) << 20;
+  const int64_t target = int64_t(2) << 20;
   int64_t block = largest_block;
-  while (block > 64 && workspace_rows(layout) * block * element > target) block /= 2;
+  while (block > smallest_block && workspace_rows(layout) * block * element > target) block /= 2;
   return block;
 }
 

@@ -60,9 +60,12 @@ static void accumulate_outer(const T* g, const T* b, int64_t n, int64_t ld,
             for (int c = 0; c < columns; ++c) sum[r][c] += v * right[c];
           }
         }
-        for (int r = 0; r < rows && top + r < n; ++r)
-          for (int c = 0; c < columns && left + c < n; ++c)
-            product[(top + r) * n + left + c] += sum_lanes<T>(sum[r][c]);
+        for (int c = 0; c < columns && left + c < n; ++c) {
+          T sums[rows];
+          sum_lanes_of_four(sum[0][c], sum[1][c], sum[2][c], sum[3][c], sums);
+          for (int r = 0; r < rows && top + r < n; ++r)
+            product[(top + r) * n + left + c] += sums[r];
+        }
       }
     }
   }

@@ -164,4 +164,71 @@ static AMICA_INLINE double sum_lanes(Vec<T> v) {
   return lanes[0];
 }
 
+// `add_neighbours(a, b)`: within each 16 bytes, sums of two neighbours, those of a first.
+#if AMICA_VECTORS && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define AMICA_SHUFFLES 1
+#endif
+#endif
+
+#if defined(AMICA_SHUFFLES)
+#if AMICA_VECTOR_BYTES == 64
+#define AMICA_FLOAT_EVEN 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30
+#define AMICA_FLOAT_ODD 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31
+#define AMICA_DOUBLE_EVEN 0, 8, 2, 10, 4, 12, 6, 14
+#define AMICA_DOUBLE_ODD 1, 9, 3, 11, 5, 13, 7, 15
+#elif AMICA_VECTOR_BYTES == 32
+#define AMICA_FLOAT_EVEN 0, 2, 8, 10, 4, 6, 12, 14
+#define AMICA_FLOAT_ODD 1, 3, 9, 11, 5, 7, 13, 15
+#define AMICA_DOUBLE_EVEN 0, 4, 2, 6
+#define AMICA_DOUBLE_ODD 1, 5, 3, 7
+#else
+#define AMICA_FLOAT_EVEN 0, 2, 4, 6
+#define AMICA_FLOAT_ODD 1, 3, 5, 7
+#define AMICA_DOUBLE_EVEN 0, 2
+#define AMICA_DOUBLE_ODD 1, 3
+#endif
+
+static AMICA_INLINE FloatVec add_neighbours(FloatVec a, FloatVec b) {
+  return __builtin_shufflevector(a, b, AMICA_FLOAT_EVEN) +
+         __builtin_shufflevector(a, b, AMICA_FLOAT_ODD);
+}
+static AMICA_INLINE DoubleVec add_neighbours(DoubleVec a, DoubleVec b) {
+  return __builtin_shufflevector(a, b, AMICA_DOUBLE_EVEN) +
+         __builtin_shufflevector(a, b, AMICA_DOUBLE_ODD);
+}
+
+// Sums of the lanes of four vectors at once.
+static AMICA_INLINE void sum_lanes_of_four(FloatVec a, FloatVec b, FloatVec c, FloatVec d,
+                                           float* sums) {
+  const FloatVec all = add_neighbours(add_neighbours(a, b), add_neighbours(c, d));
+  float lanes[Simd<float>::width];
+  memcpy(lanes, &all, sizeof all);
+  for (int k = 0; k < 4; ++k) {
+    sums[k] = lanes[k];
+    for (int lane = k + 4; lane < Simd<float>::width; lane += 4) sums[k] += lanes[lane];
+  }
+}
+static AMICA_INLINE void sum_lanes_of_four(DoubleVec a, DoubleVec b, DoubleVec c,
+                                           DoubleVec d, double* sums) {
+  constexpr int width = Simd<double>::width;
+  const DoubleVec pairs[2] = {add_neighbours(a, b), add_neighbours(c, d)};
+  double lanes[2 * width];
+  memcpy(lanes, pairs, sizeof pairs);
+  for (int k = 0; k < 4; ++k) {
+    const double* of = lanes + k / 2 * width + k % 2;
+    sums[k] = of[0];
+    for (int lane = 2; lane < width; lane += 2) sums[k] += of[lane];
+  }
+}
+#else
+template <class V, class T>
+static AMICA_INLINE void sum_lanes_of_four(V a, V b, V c, V d, T* sums) {
+  sums[0] = T(sum_lanes<T>(a));
+  sums[1] = T(sum_lanes<T>(b));
+  sums[2] = T(sum_lanes<T>(c));
+  sums[3] = T(sum_lanes<T>(d));
+}
+#endif
+
 }  // namespace

@@ -16,6 +16,7 @@ enum class Shape : int32_t {
   laplace,   // type 0, rho = 1 exactly
   normal,    // type 0, rho = 2 exactly
   power,     // type 0, any other rho
+  literal_power,  // the same, with NaN where y = 0
   super_gaussian,
   gaussian,
   logistic,
