@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from spike_core import LIF, LeakyIntegrator, Scan, Sequential, unroll
+from spike_core import (
+    IF,
+    LIF,
+    CubaLIF,
+    LeakyIntegrator,
+    ResonateAndFire,
+    Scan,
+    Sequential,
+    unroll,
+)
 from spike_parallel import Associative, SlidingPSN
 
 # A new reset-free neuron joins here.
@@ -18,6 +27,11 @@ NEURONS = {
     ),
     "LeakyIntegrator": lambda n, **kwargs: LeakyIntegrator(
         n, trainable=("tau",), **kwargs
+    ),
+    "CubaLIF": lambda n, **kwargs: CubaLIF(n, reset="none", threshold=0.05, **kwargs),
+    "IF": lambda n, **kwargs: IF(n, reset="none", threshold=3.0, **kwargs),
+    "ResonateAndFire": lambda n, **kwargs: ResonateAndFire(
+        n, reset="none", threshold=0.5, **kwargs
     ),
     "SlidingPSN": lambda n, **kwargs: SlidingPSN(n, window=5, **kwargs),
 }

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import spike_core
 from flax import nnx
-from spike_core import LIF, LeakyIntegrator, Scan, Sequential, unroll
+from spike_core import ALIF, LIF, CubaLIF, LeakyIntegrator, Scan, Sequential, unroll
 from spike_parallel import ParallelBackward
 
 # A new neuron joins here.
@@ -33,12 +32,14 @@ NEURONS = {
         ("zero", False, 3),
         ("none", False, 0),
     ]
-} | {"LeakyIntegrator": LeakyIntegrator}
-if hasattr(spike_core, "ALIF"):
-    NEURONS |= {
-        f"ALIF {reset}": functools.partial(spike_core.ALIF, reset=reset, threshold=0.5)
-        for reset in ("subtract", "zero")
-    }
+} | {
+    "ALIF subtract": functools.partial(ALIF, reset="subtract", threshold=0.3),
+    "ALIF zero, detached": functools.partial(
+        ALIF, reset="zero", threshold=0.3, detach_reset=True
+    ),
+    "CubaLIF": functools.partial(CubaLIF, threshold=0.2),
+    "LeakyIntegrator": LeakyIntegrator,
+}
 
 
 def results(net, xs, strategy):

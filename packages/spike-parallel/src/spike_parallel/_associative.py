@@ -1,14 +1,17 @@
 """Every layer over the whole sequence at once, for networks without reset."""
 
 import dataclasses
+import functools
 from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh, PartitionSpec
 from spike_core import Strategy, run_layers
 
-from ._recurrence import linear_recurrence
+from ._recurrence import recurrence_and_last
+from ._sharded import check_mesh, check_pieces, run_sharded
 
 
 def _refuse(name: str, neuron: Any, why: str) -> NoReturn:
@@ -18,7 +21,9 @@ def _refuse(name: str, neuron: Any, why: str) -> NoReturn:
     )
 
 
-def solve_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Array]:
+def solve_neuron(
+    name: str, neuron: Any, xs: Array, state: Any, *, axis_name: str | None = None
+) -> tuple[Any, Array]:
     """Run one neuron over a sequence by solving its recurrence in parallel.
 
     Parameters
@@ -32,6 +37,8 @@ def solve_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Ar
         Input, ``[T, *batch, *features]``.
     state
         State before the first step, one leaf (diagonal) or two (block).
+    axis_name
+        Mesh axis over which time is cut, inside `jax.shard_map`.
 
     Returns
     -------
@@ -39,6 +46,11 @@ def solve_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Ar
         The state after the last step, and the output of each step.
     """
     if hasattr(neuron, "all_steps"):
+        if axis_name is not None:
+            raise ValueError(
+                f"{name}, a {type(neuron).__name__}, reaches over the border between "
+                "devices and cannot run with its time axis sharded"
+            )
         return neuron.all_steps(state, xs)
     if not hasattr(neuron, "linear_form"):
         _refuse(name, neuron, "it does not offer `linear_form(xs)`")
@@ -50,15 +62,15 @@ def solve_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Ar
     # The state says how wide to compute: a float64 one stays float64.
     a, b = (x.astype(leaves[0].dtype) for x in form)
     if b.ndim == leaves[0].ndim + 1:
-        trajectory = [linear_recurrence(a, b, leaves[0])]
+        v, last = recurrence_and_last(a, b, leaves[0], axis_name=axis_name)
+        trajectory, ends = [v], [last]
     else:
         a = a.reshape((1,) * (b.ndim + 1 - a.ndim) + a.shape)
-        both = linear_recurrence(a, b, jnp.stack(leaves, axis=-1))
-        trajectory = [both[..., 0], both[..., 1]]
-    states = jax.tree.unflatten(structure, trajectory)
-    if b.shape[0]:
-        state = jax.tree.map(lambda leaf: leaf[-1], states)
-    return state, neuron.emit(states).astype(xs.dtype)
+        start = jnp.stack(leaves, axis=-1)
+        v, last = recurrence_and_last(a, b, start, axis_name=axis_name)
+        trajectory, ends = ([x[..., 0], x[..., 1]] for x in (v, last))
+    ys = neuron.emit(jax.tree.unflatten(structure, trajectory))
+    return jax.tree.unflatten(structure, ends), ys.astype(xs.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,11 +82,21 @@ class Associative(Strategy):
     trajectory of every layer is kept for the backward pass. On a CPU the plain
     `spike_core.Scan` is faster.
 
+    Parameters
+    ----------
+    mesh
+        Devices over which the time axis is cut into consecutive pieces, of equal
+        length; none by default. Each neuron exchanges one state a device, in one
+        collective.
+    axis
+        Name of the mesh axis that time lies along.
+
     Raises
     ------
     ValueError
-        When it runs a neuron whose recurrence is not linear, such as one that resets;
-        the message names the layer and the reason.
+        If `mesh` has no axis `axis`, or the number of steps is not a multiple of its
+        size; when it runs a neuron whose recurrence is not linear, such as one that
+        resets: the message names the layer and the reason.
 
     Examples
     --------
@@ -86,6 +108,21 @@ class Associative(Strategy):
     ((100, 8, 3), (8, 3))
     """
 
+    mesh: Mesh | None = None
+    axis: str = "time"
+
+    def __post_init__(self) -> None:
+        check_mesh(self.mesh, self.axis)
+
     def run(self, net: Any, xs: Array, state: Any) -> tuple[Any, Array]:
         """See `spike_core.Strategy.run`."""
-        return run_layers(net, xs, state, solve_neuron)
+        if self.mesh is None:
+            return run_layers(net, xs, state, solve_neuron)
+        check_pieces("the number of steps", xs.shape[0], self.mesh, self.axis)
+        solve = functools.partial(solve_neuron, axis_name=self.axis)
+
+        def run_piece(net: Any, xs: Array, state: Any) -> tuple[Any, Array]:
+            return run_layers(net, xs, state, solve)
+
+        time = PartitionSpec(self.axis)
+        return run_sharded(run_piece, net, xs, state, self.mesh, time, time)

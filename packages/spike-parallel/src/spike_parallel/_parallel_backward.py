@@ -74,9 +74,9 @@ def _run_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Arr
         )
 
     def merge(moving: list, still: list) -> Any:
-        moving, still = iter(moving), iter(still)
+        first, second = iter(moving), iter(still)
         return structure.unflatten(
-            next(moving if is_floating else still) for is_floating in floating
+            next(first if is_floating else second) for is_floating in floating
         )
 
     def split(state: Any, wanted: bool) -> list:

@@ -221,6 +221,43 @@ def _solve_backward(
 _solve.defvjp(_solve_forward, _solve_backward)
 
 
+def _solve_piece(
+    a: Array, b: Array, v0: Array, reverse: bool, axis_name: str
+) -> tuple[Array, Array]:
+    """Solve this device's piece of time, and return the last state of all."""
+    algebra = _algebra(a, b)
+    pieces = lax.axis_size(axis_name)
+    end = _solve(a, b, jnp.zeros_like(v0), reverse)[0 if reverse else -1]
+    if a.shape[0] == 1:
+        across = algebra.power(a, b.shape[0])
+        ends = lax.all_gather(end, axis_name)
+        across = jnp.broadcast_to(across, (pieces, *a.shape[1:]))
+    else:
+        # Raveled into one array, so that it is one collective.
+        whole = _product(algebra, a, reverse)
+        both = lax.all_gather(jnp.concatenate([whole.ravel(), end.ravel()]), axis_name)
+        across = both[:, : whole.size].reshape(pieces, *whole.shape)
+        ends = both[:, whole.size :].reshape(pieces, *end.shape)
+    last, entries = lax.scan(
+        lambda v, step: (algebra.apply(step[0], v) + step[1], v),
+        v0,
+        (across, ends),
+        reverse=reverse,
+    )
+    entry = lax.dynamic_index_in_dim(entries, lax.axis_index(axis_name), keepdims=False)
+    return _solve(a, b, entry, reverse), last
+
+
+def _product(algebra: _Algebra, a: Array, reverse: bool) -> Array:
+    """Return the coefficient of all steps together."""
+
+    def combine(earlier: Array, later: Array) -> Array:
+        return algebra.compose(later, earlier)
+
+    # `associative_scan` is differentiable, and only its last row is used.
+    return lax.associative_scan(combine, a, reverse=reverse)[0 if reverse else -1]
+
+
 def _align(a: Array, b: Array) -> Array:
     """Give the coefficient the rank of `b` (one more for a block)."""
     shape, state = a.shape, b.shape[1:]
@@ -238,7 +275,9 @@ def _align(a: Array, b: Array) -> Array:
     return a.reshape((1,) * (b.ndim - a.ndim) + shape)
 
 
-def linear_recurrence(a: Any, b: Any, v0: Any, *, reverse: bool = False) -> Array:
+def linear_recurrence(
+    a: Any, b: Any, v0: Any, *, reverse: bool = False, axis_name: str | None = None
+) -> Array:
     r"""Solve a linear recurrence over the first axis, in parallel over time.
 
     $$v_t = a_t\, v_{t-1} + b_t, \qquad v_{-1} = v_0$$
@@ -266,6 +305,11 @@ def linear_recurrence(a: Any, b: Any, v0: Any, *, reverse: bool = False) -> Arra
         to `b.shape[1:]`.
     reverse
         Whether time runs from the last step to the first.
+    axis_name
+        Inside `jax.shard_map`: the mesh axis over which the time axis of `b` (and of
+        `a`, where it has one) is cut into consecutive pieces; `v0` is the state before
+        the very first step, the same on every device. The devices exchange one state
+        each, in one collective.
 
     Returns
     -------
@@ -288,6 +332,13 @@ def linear_recurrence(a: Any, b: Any, v0: Any, *, reverse: bool = False) -> Arra
     >>> linear_recurrence(0.5, jnp.array([1.0, 0.0, 0.0, 2.0]), 4.0)
     Array([3.   , 1.5  , 0.75 , 2.375], dtype=...)
     """
+    return recurrence_and_last(a, b, v0, reverse=reverse, axis_name=axis_name)[0]
+
+
+def recurrence_and_last(
+    a: Any, b: Any, v0: Any, *, reverse: bool = False, axis_name: str | None = None
+) -> tuple[Array, Array]:
+    """Return what `linear_recurrence` returns, and the state at the end of time."""
     b = _check.inexact("b", b)
     if b.ndim == 0:
         raise ValueError("`b` must have a time axis, got a scalar")
@@ -297,10 +348,15 @@ def linear_recurrence(a: Any, b: Any, v0: Any, *, reverse: bool = False) -> Arra
     _check.same_dtype("v0", v0, "b", b.dtype)
     _check.broadcastable("v0", v0.shape, b.shape[1:])
     a = _align(a, b)
+    v0 = jnp.broadcast_to(v0, b.shape[1:])
     if b.size == 0:
-        return b
+        return b, v0
     dtype = b.dtype
     if dtype.itemsize < 4:
         a, b, v0 = (x.astype(jnp.float32) for x in (a, b, v0))
-    v0 = jnp.broadcast_to(v0, b.shape[1:])
-    return _solve(a, b, v0, reverse).astype(dtype)
+    if axis_name is None:
+        v = _solve(a, b, v0, reverse)
+        last = v[0 if reverse else -1]
+    else:
+        v, last = _solve_piece(a, b, v0, reverse, axis_name)
+    return v.astype(dtype), last.astype(dtype)

@@ -209,8 +209,8 @@ def verify(
 
 def _steps(xs: Any) -> int:
     leaves = jax.tree.leaves(xs)
-    lengths = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
-    if len(lengths) != 1 or None in lengths:
+    lengths = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
+    if len(lengths) != 1 or -1 in lengths:
         raise ValueError(
             "`xs` must have arrays with one common number of steps along their first "
             f"axis, got shapes {[leaf.shape for leaf in leaves]}"

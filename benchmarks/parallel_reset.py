@@ -1,0 +1,188 @@
+"""Neurons with reset: forward with proof, and backward, in parallel over time."""
+
+from bench_harness import Case, Workload
+
+_WRONG = "wrong spikes"
+_ERROR = "max relative gradient error"
+_JAX = {"requires": ("jax", "spike_core"), "install": "pip install spike-core"}
+_OURS = {
+    "requires": ("jax", "spike_core", "spike_parallel"),
+    "install": "pip install spike-parallel",
+}
+
+
+def _sizes(chunks, steps=2048, batch=16, neurons=512, resets=("subtract", "zero")):
+    return [
+        {"reset": r, "chunk": c, "steps": steps, "batch": batch, "neurons": neurons}
+        for r in resets
+        for c in chunks
+    ]
+
+
+forward = Case(
+    name="parallel-reset",
+    claim=(
+        "Neurons with reset run in chunks side by side and come back only with proof: "
+        "no wrong spike in any row; the sweeps that the proof took are listed."
+    ),
+    baseline="scan",
+    quality=_WRONG,
+    profiles={
+        "laptop": _sizes((8, 32, 128, 512)),
+        "gpu": _sizes((8, 32, 128, 512)),
+    },
+)
+
+
+def _problem(reset, steps, batch, neurons):
+    import jax.numpy as jnp
+    import numpy as np
+    from spike_core import LIF
+
+    neuron = LIF(neurons, reset=reset, tau=20.0, input_gain="unit")
+    drive = np.random.default_rng(0).normal(size=(steps, batch, neurons))
+    return neuron, jnp.asarray(0.07 * np.abs(drive), "float32")
+
+
+def _forward(solve, reset, chunk, steps, batch, neurons, repeats=None):
+    """Time `solve(neuron, state, xs) -> (ys, sweeps, sequential)`."""
+    import jax
+
+    neuron, xs = _problem(reset, steps, batch, neurons)
+    state = neuron.initial_state((batch,))
+
+    def run(solve, xs):
+        return solve(neuron, state, xs)
+
+    compiled = jax.jit(run, static_argnums=0).lower(solve, xs).compile()
+
+    def quality(out):
+        ys, sweeps, sequential = out
+        expected = jax.jit(run, static_argnums=0)(_scan, xs)[0]
+        return {
+            _WRONG: int((ys != expected).sum()),
+            "spikes": int(expected.sum()),
+            "sweeps": int(sweeps),
+            "fell back to the scan": int(sequential),
+        }
+
+    return Workload(
+        run=lambda: compiled(xs),
+        sync=jax.block_until_ready,
+        quality=quality,
+        scratch_bytes=compiled.memory_analysis().temp_size_in_bytes,
+        repeats=repeats,
+    )
+
+
+def _scan(neuron, state, xs):
+    import jax
+
+    return jax.lax.scan(neuron, state, xs)[1], 0, False
+
+
+@forward.contender("scan", **_JAX)
+def _(**sizes):
+    return _forward(_scan, **sizes)
+
+
+def _verified(max_sweeps, sizes, repeats=None):
+    from spike_parallel import verified_scan
+
+    chunk = sizes["chunk"]
+
+    def solve(neuron, state, xs):
+        found = verified_scan(neuron, state, xs, chunk=chunk, max_sweeps=max_sweeps)
+        return found[1:]
+
+    return _forward(solve, **sizes, repeats=repeats)
+
+
+@forward.contender("verified_scan", **_OURS)
+def _(**sizes):
+    return _verified(None, sizes)
+
+
+@forward.contender("verified_scan, never falling back", **_OURS)
+def _(**sizes):
+    # As slow as its sweeps are many, and their number is what it is here for.
+    return _verified(sizes["steps"], sizes, repeats=1)
+
+
+@forward.contender("successor pointers, verified", **_OURS)
+def _(**sizes):
+    from bench_harness import Unavailable
+    from spike_parallel.experimental import pointer_scan
+
+    if sizes["reset"] == "subtract":
+        raise Unavailable("only for a reset to a value")
+    if sizes["chunk"] != 128:
+        raise Unavailable("the chunk is only that of the proof; run for 128")
+
+    def solve(neuron, state, xs):
+        return pointer_scan(neuron, state, xs, chunk=128)[1:]
+
+    return _forward(solve, **sizes)
+
+
+backward = Case(
+    name="parallel-backward",
+    claim=(
+        "The gradient through neurons with reset, forward by the scan and backward in "
+        "parallel over time, equals that of the scan; on a CPU it is slower."
+    ),
+    baseline="Scan",
+    quality=_ERROR,
+    profiles={
+        "laptop": [
+            {"reset": reset, "steps": 2048, "batch": 16, "neurons": 512}
+            for reset in ("subtract", "zero")
+        ],
+        "gpu": [
+            {"reset": reset, "steps": steps, "batch": 16, "neurons": 512}
+            for reset in ("subtract", "zero")
+            for steps in (2048, 8192)
+        ],
+    },
+)
+
+
+def _backward(strategy, reset, steps, batch, neurons):
+    import jax
+    from spike_core import Scan, unroll
+
+    neuron, xs = _problem(reset, steps, batch, neurons)
+
+    def gradient(strategy):
+        def loss(xs):
+            ys = unroll(neuron, xs, strategy=strategy)[1]
+            return (ys.mean(0) ** 2).sum()
+
+        return jax.jit(jax.grad(loss))
+
+    compiled = gradient(strategy).lower(xs).compile()
+
+    def quality(out):
+        expected = gradient(Scan())(xs)
+        return {_ERROR: float(abs(out - expected).max() / abs(expected).max())}
+
+    return Workload(
+        run=lambda: compiled(xs),
+        sync=jax.block_until_ready,
+        quality=quality,
+        scratch_bytes=compiled.memory_analysis().temp_size_in_bytes,
+    )
+
+
+@backward.contender("Scan", **_JAX)
+def _(**sizes):
+    from spike_core import Scan
+
+    return _backward(Scan(), **sizes)
+
+
+@backward.contender("ParallelBackward", **_OURS)
+def _(**sizes):
+    from spike_parallel import ParallelBackward
+
+    return _backward(ParallelBackward(), **sizes)
