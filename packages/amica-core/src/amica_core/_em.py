@@ -198,24 +198,11 @@ def _iterate(
                 rescale=plan.rescale,
             )
         if plan.sharing is not None and plan.sharing.is_due(iteration):
-            shared = share(
-                state.model, recording.sphering.inverse, plan.sharing.threshold
-            )
-            if np.any(shared.slots != state.model.slots):
-                state.model = shared
-                state.forget_best()
+            _share(state, recording, plan.sharing)
         if switches:
-            switched = switch(state.model, sums)
-            if np.any(switched.density != state.model.density):
-                state.model = switched
-                state.forget_best()
-        if rejects:
-            assert plan.rejection is not None and joint is not None
-            state.kept = reject(
-                logsumexp(joint, axis=1), state.kept, plan.rejection.threshold, group
-            )
-            state.rejections_done += 1
-            state.forget_best()
+            _switch(state, sums)
+        if plan.rejection is not None and joint is not None:
+            _reject(state, joint, plan.rejection, group)
     state.records.append(
         Record(
             log_likelihood, direction.norm, rate, direction.newton, round(sums.count)
@@ -224,9 +211,32 @@ def _iterate(
     state.stop_reason = "max_iter" if reason is None and last else reason
 
 
+def _share(state: LoopState, recording: Recording, sharing: Sharing) -> None:
+    shared = share(state.model, recording.sphering.inverse, sharing.threshold)
+    if np.any(shared.slots != state.model.slots):
+        state.model = shared
+        state.forget_best()
+
+
+def _switch(state: LoopState, sums: Statistics) -> None:
+    switched = switch(state.model, sums)
+    if np.any(switched.density != state.model.density):
+        state.model = switched
+        state.forget_best()
+
+
+def _reject(
+    state: LoopState, joint: NDArray[np.float64], rejection: Rejection, group: Group
+) -> None:
+    log_likelihood = logsumexp(joint, axis=1)
+    state.kept = reject(log_likelihood, state.kept, rejection.threshold, group)
+    state.rejections_done += 1
+    state.forget_best()
+
+
 def _recover(state: LoopState, iteration: int, plan: Plan) -> None:
     """Go back to the best model with smaller steps, or give up."""
-    if state.best_log_likelihood == -np.inf and state.previous is None:
+    if not state.records:
         raise FloatingPointError(
             "the log-likelihood of the initial values is not finite; check `init` and "
             "the scale of `X`"
