@@ -73,6 +73,20 @@ def test_same_fit_as_ours(program, X, monkeypatch):
     assert theirs.stop_reason == "max_iter"
 
 
+def test_is_a_backend_of_fit(program, X, monkeypatch):
+    monkeypatch.setenv("FAKE_AMICA", "fit")
+    options = {"program": program, "n_threads": 2}
+    settings = dict(max_iter=6, random_state=5)
+    through = ac.fit(X, backend="fortran", backend_options=options, **settings)
+    directly = fit_fortran(X, **options, **settings)
+    np.testing.assert_array_equal(through.model.A, directly.model.A)
+    for unfit in ({"checkpoint": "fit.npz"}, {"group": object()}):
+        with pytest.raises(ValueError, match=f"`{next(iter(unfit))}` must be None"):
+            ac.fit(X, backend="fortran", backend_options=options, **unfit, **settings)
+    with pytest.raises(ValueError, match="`init` must not be a Result"):
+        ac.fit(X, backend="fortran", backend_options=options, init=directly, **settings)
+
+
 @pytest.mark.parametrize("init", ["random", "fixed"])
 def test_first_values_are_ours(program, X, init):
     runs = [fit_fortran(X, init=init, program=program, **small()) for _ in range(2)]

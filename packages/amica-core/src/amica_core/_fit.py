@@ -126,8 +126,10 @@ def fit(
         Engine of the E-step: `"native"` (compiled; holds the sphered samples in
         memory), `"numpy"` (streams them), `"torch"` (streams them on a CPU, holds them
         on a device). None for `"native"` where it is installed, else `"numpy"`.
+        `"fortran"` hands the whole fit to the Fortran program; see `fit_fortran`.
     backend_options
-        Settings of the engine, for example `{"device": "cuda", "dtype": "float32"}`.
+        Settings of the engine, for example `{"device": "cuda", "dtype": "float32"}`,
+        or `{"program": "/opt/amica15"}`.
     checkpoint
         File in which the state of the fit is kept. If it exists, the fit goes on from
         it to the numbers that it would have reached without a break; also when
@@ -168,6 +170,35 @@ def fit(
     >>> result.unmixing().shape
     (3, 3)
     """
+    if backend == "fortran":
+        # The program has a loop of its own; the adapter checks what it can run.
+        from ._fortran.fit import fit_fortran
+
+        if checkpoint is not None or group is not None:
+            name = "group" if checkpoint is None else "checkpoint"
+            raise ValueError(f'`{name}` must be None with `backend="fortran"`')
+        return fit_fortran(
+            X,
+            n_components,
+            n_models=n_models,
+            n_mixtures=n_mixtures,
+            density=density,
+            sphering=sphering,
+            center=center,
+            max_iter=max_iter,
+            learning_rate=learning_rate,
+            newton=newton,
+            stopping=stopping,
+            rejection=rejection,
+            sharing=sharing,
+            bounds=bounds,
+            fixed=fixed,
+            rescale=rescale,
+            init=init,
+            random_state=random_state,
+            verbose=verbose,
+            **(backend_options or {}),
+        )
     data = check_samples(X)
     check_choice("sphering", sphering, SPHERING_KINDS)
     if compatibility is not None:

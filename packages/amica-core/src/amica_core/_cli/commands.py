@@ -2,14 +2,12 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._fit import fit
-from .._fortran.fit import fit_fortran
 from .._plots.densities import plot_densities
 from .._plots.log_likelihood import plot_log_likelihood
 from .._plots.maps import plot_maps
@@ -46,15 +44,12 @@ def fit_command(options: argparse.Namespace) -> int:
         rejection=Rejection() if options.reject else None,
         sharing=Sharing() if options.share else None,
         random_state=options.seed,
+        backend=options.backend,
         verbose=not options.quiet,
     )
     if options.backend == "fortran":
-        engine: Callable[..., Result] = fit_fortran
-        settings["program"] = options.program
-    else:
-        engine = fit
-        settings["backend"] = options.backend
-    result = engine(recording.X, options.components, **settings).sorted()
+        settings["backend_options"] = {"program": options.program}
+    result = fit(recording.X, options.components, **settings).sorted()
     written = [
         file for output in outputs for file in write_fit(result, output, recording)
     ]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from .._check import check_integer
@@ -146,7 +145,13 @@ def make_sphere(p: ParameterFile, data: NDArray) -> Sphering:
     if p["load_sphere"] or p["load_all_param"]:
         matrix = _load(p, "S", (channels, channels))[:n]
         log_det = 0.5 * float(np.linalg.slogdet(matrix @ matrix.T)[1])
-        return Sphering(mean, matrix, scipy.linalg.pinv(matrix), log_det, variances)
+        return Sphering(
+            mean,
+            matrix,
+            np.asarray(np.linalg.pinv(matrix), np.float64),
+            log_det,
+            variances,
+        )
     if not p["do_sphere"]:
         return fit_sphering(mean, covariance, "diagonal", None, True)
     kind = "symmetric" if p["do_approx_sphere"] else "principal"

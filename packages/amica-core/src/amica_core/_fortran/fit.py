@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._check import check_choice, check_integer
-from .._fit import check_samples
+from .._check import check_choice, check_integer, check_samples
 from .._group import Alone
 from .._io.conversion import from_amicaout
 from .._model import Model, initial_model
@@ -23,6 +22,7 @@ from .._settings import Bounds, LearningRate, Newton, Stopping
 from .._sharing import Sharing
 from .._sphere import SpheringKind, fit_sphering, moments
 from .._statistics import Density
+from .._switching import Switching
 from .run import find_fortran_program, run_fortran
 
 _FIELDS = {
@@ -42,7 +42,7 @@ def fit_fortran(
     *,
     n_models: int = 1,
     n_mixtures: int = 3,
-    density: str = "generalized_gaussian",
+    density: str | Switching = "generalized_gaussian",
     sphering: SpheringKind = "symmetric",
     center: bool = True,
     max_iter: int = 2000,
@@ -54,7 +54,7 @@ def fit_fortran(
     bounds: Bounds | None = None,
     fixed: Collection[str] = (),
     rescale: bool = True,
-    init: Literal["random", "fixed"] | Model = "random",
+    init: Literal["random", "fixed"] | Model | Result = "random",
     random_state: int | np.random.RandomState | None = None,
     program: str | os.PathLike[str] | None = None,
     n_threads: int | None = None,
@@ -105,9 +105,9 @@ def fit_fortran(
     data = check_samples(X)
     check_choice("sphering", sphering, ("symmetric", "principal", "diagonal"))
     check_choice("density", density, tuple(d.name.lower() for d in Density))
+    code = Density[str(density).upper()]
     threads = joblib.effective_n_jobs(-1) if n_threads is None else n_threads
     check_integer("n_threads", threads, 1)
-    code = Density[density.upper()]
     if code in (Density.SUPER_GAUSSIAN, Density.SUB_GAUSSIAN) and n_mixtures > 1:
         raise ValueError(
             f'`n_mixtures` must be 1 with `density="{density}"`: the program reads '
@@ -241,7 +241,7 @@ _INITIAL = {
 
 
 def _first_values(
-    init: str | Model,
+    init: str | Model | Result,
     n: int,
     n_models: int,
     n_mixtures: int,
@@ -266,6 +266,11 @@ def _first_values(
         order = init.slots.T.ravel()
         names = ("A", "alpha", "mu", "beta", "rho")
         return init._replace(**{k: getattr(init, k)[:, order] for k in names})
+    if isinstance(init, Result):
+        raise ValueError(
+            "`init` must not be a Result: the program makes its own sphering; give "
+            "`init.model` where the data are the same"
+        )
     check_choice("init", init, ("random", "fixed"))
     if init == "fixed" and n_models > 1:
         raise ValueError(

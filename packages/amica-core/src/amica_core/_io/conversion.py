@@ -93,11 +93,11 @@ def from_amicaout(
     """
     n, M = output.n_components, output.n_models
     matrix = output.S[:n]
-    inverse = scipy.linalg.pinv(matrix)
+    inverse = np.asarray(np.linalg.pinv(matrix), np.float64)
     log_det = 0.5 * float(np.linalg.slogdet(matrix @ matrix.T)[1])
     if fortran and np.count_nonzero(output.S) == n == output.n_channels:
         log_det /= 2  # the program's log-determinant of a diagonal sphering
-    variances = np.linalg.eigvalsh(inverse @ inverse.T)[::-1]
+    variances = np.asarray(np.linalg.eigvalsh(inverse @ inverse.T)[::-1], np.float64)
     slots = output.comp_list.astype(np.int64) - 1
     kept = np.ones(n_samples or 0, dtype=bool)
     if output.LLt is not None:
@@ -116,7 +116,7 @@ def from_amicaout(
             density=np.full(output.A.shape[1], int(density)),
         ),
         sphering=Sphering(
-            output.mean, matrix, inverse, log_det, np.clip(variances, 0, None)
+            output.mean, matrix, inverse, log_det, np.maximum(variances, 0.0)
         ),
         history=_history(output, slots, log, len(kept)),
         kept=kept,

@@ -220,7 +220,9 @@ def from_mne(ica: "mne.preprocessing.ICA", n_mixtures: int = 3) -> Result:
     mixing = np.linalg.inv(unmixing)
     mean = np.zeros(len(scales)) if ica.pca_mean_ is None else ica.pca_mean_ / scales
     log_det = 0.5 * float(np.linalg.slogdet(matrix @ matrix.T)[1])
-    sphering = Sphering(mean, matrix, scipy.linalg.pinv(matrix), log_det, variances)
+    sphering = Sphering(
+        mean, matrix, np.asarray(np.linalg.pinv(matrix), np.float64), log_det, variances
+    )
     model = initial_model(n, 1, n_mixtures)
     return Result(
         model=model._replace(A=mixing / np.linalg.norm(mixing, axis=0)),
