@@ -39,8 +39,10 @@ layer = Case(
         "gpu": [{"steps": 256, "batch": 256, "features": 128}],
     },
     env={
-        "MALLOC_MMAP_THRESHOLD_": "4294967296",
+        # glibc takes no MALLOC_MMAP_THRESHOLD_ above 32 MiB, the size of an array.
+        "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": "17179869184",
+        "MALLOC_TOP_PAD_": "268435456",
         "OMP_NUM_THREADS": "2",
     },
 )
