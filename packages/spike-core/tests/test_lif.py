@@ -194,7 +194,7 @@ def test_resting_neurons_ignore_input():
         ({"refractory": True}, ValueError, "`refractory`"),
         ({"threshold": np.inf}, ValueError, "`threshold` must be finite"),
         ({"threshold": np.ones(2)}, ValueError, "`threshold` must be a scalar or"),
-        ({"surrogate": jnp.tanh}, TypeError, "`surrogate` must be a Surrogate"),
+        ({"surrogate": "tanh"}, TypeError, "`surrogate` must be a Surrogate"),
         ({"trainable": ("v_reset",)}, ValueError, "`trainable` must be one of"),
     ],
     ids=str,
