@@ -38,7 +38,7 @@ def filled(document: str) -> str:
         if unknown := sorted(set(names) - set(tables)):
             raise SystemExit(f"no results of {', '.join(unknown)} in {place['run']}")
         parts = [f"**{name}**: {tables[name]}" for name in names]
-        return place["open"] + "\n" + "\n".join(parts) + "\n" + place["close"]
+        return place["open"] + "\n" + "\n\n".join(parts) + "\n\n" + place["close"]
 
     return PLACE.sub(fill, document)
 
