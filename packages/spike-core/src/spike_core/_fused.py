@@ -93,12 +93,11 @@ class Auto(Strategy):
         """See `Strategy.run`."""
         if jax.default_backend() != "cpu" or find_spec("spike_native") is None:
             return Scan().run(net, xs, state)
-        native = _native()
+        native, scan = _native(), Scan()
 
         def run_neuron(name, neuron, xs, state):
-            del name  # any neuron can be run
             if why_not(neuron):
-                return Scan().run(neuron, xs, state)
+                return scan.run_neuron(name, neuron, xs, state)
             return run_fused(native, neuron, xs, state)
 
         return run_layers(net, xs, state, run_neuron)

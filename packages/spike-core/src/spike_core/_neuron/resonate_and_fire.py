@@ -98,7 +98,7 @@ class ResonateAndFire(LinearWithoutReset):
     >>> import jax.numpy as jnp
     >>> from spike_core import ResonateAndFire, unroll
     >>> neuron = ResonateAndFire(1, frequency=50.0, input_gain="unit")
-    >>> pulses = lambda every: (jnp.arange(100) % every == 0)[:, None] * 0.6
+    >>> pulses = lambda every: jnp.where(jnp.arange(100) % every == 0, 0.6, 0.0)[:, None]
     >>> [int(unroll(neuron, pulses(every))[1].sum()) > 0 for every in (20, 10)]
     [True, False]
     """
