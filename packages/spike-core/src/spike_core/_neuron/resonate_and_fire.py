@@ -98,8 +98,8 @@ class ResonateAndFire(LinearWithoutReset):
     >>> import jax.numpy as jnp
     >>> from spike_core import ResonateAndFire, unroll
     >>> neuron = ResonateAndFire(1, frequency=50.0, input_gain="unit")
-    >>> fires = jnp.where(jnp.arange(100) % jnp.array([[20], [10]]) == 0, 0.6, 0.0)
-    >>> [int(unroll(neuron, xs[:, None])[1].sum()) > 0 for xs in fires]
+    >>> on = jnp.where(jnp.arange(100)[None] % jnp.array([[20], [10]]) == 0, 0.6, 0.0)
+    >>> [int(unroll(neuron, xs[:, None])[1].sum()) > 0 for xs in on]
     [True, False]
     """
 
