@@ -2,6 +2,7 @@
 
 from importlib.metadata import version as _version
 
+from . import data as data
 from ._activity import LayerActivity as LayerActivity
 from ._activity import layer_activity as layer_activity
 from ._activity import layer_outputs as layer_outputs
@@ -62,6 +63,7 @@ from ._readout import time_sum as time_sum
 from ._recurrent import Recurrent as Recurrent
 from ._recurrent import RecurrentState as RecurrentState
 from ._scan import Scan as Scan
+from ._sequence_dropout import SequenceDropout as SequenceDropout
 from ._sequential import Sequential as Sequential
 from ._sequential import is_neuron as is_neuron
 from ._strategy import Strategy as Strategy

@@ -1,0 +1,12 @@
+"""Recordings of events, on the host and a batch at a time on the device."""
+
+from ._batches import Batch as Batch
+from ._batches import batches as batches
+from ._events import Events as Events
+from ._events import bin_events as bin_events
+from ._hdf5 import HDF5Recordings as HDF5Recordings
+from ._spike_data import Recordings as Recordings
+from ._spike_data import SpikeData as SpikeData
+from ._spike_data import bin_recordings as bin_recordings
+from ._split import split_by_group as split_by_group
+from ._split import train_validation_split as train_validation_split
