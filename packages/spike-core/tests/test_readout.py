@@ -58,6 +58,16 @@ def test_what_does_not_count_gets_no_gradient(readout):
 
 
 @every_readout
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_time_may_stand_elsewhere(readout, lengths):
+    spikes = jnp.asarray((YS > 1.0).astype(float))
+    got = readout(spikes.swapaxes(0, 1), lengths, time_axis=1)
+    np.testing.assert_allclose(got, readout(spikes, lengths))
+    with pytest.raises(ValueError, match="`time_axis` must be an axis of `ys`"):
+        readout(spikes, time_axis=3)
+
+
+@every_readout
 def test_is_float32_at_least(readout):
     many = jnp.zeros((1000, 2, 1), jnp.bfloat16).at[-1].set(1)
     assert readout(many).dtype == jnp.float32

@@ -11,11 +11,16 @@ from flax import nnx
 from spike_core import (
     LIF,
     Checkpointed,
+    Graph,
     LeakyIntegrator,
+    Recurrent,
     Scan,
+    SequenceDropout,
     Sequential,
     Strategy,
     is_neuron,
+    layer_activity,
+    layer_outputs,
     run_layers,
     unroll,
 )
@@ -222,6 +227,154 @@ def test_float64_in_gives_float64_out():
     assert unroll(net, drive(7, 4, 6), state)[1].dtype == jnp.float32
 
 
+LENGTHS = np.array([7, 0, 3, 6])
+
+
+def graph(rngs):
+    layers = {"a": LIF(6, tau=5.0), "back": nnx.Linear(6, 6, rngs=rngs)}
+    edges = [("input", "a"), ("a", "back"), ("back", "a"), ("a", "output")]
+    return Graph(layers, edges)
+
+
+@pytest.mark.parametrize(
+    ("make", "strategy"),
+    [(dense, "auto"), (nested, Checkpointed(chunk=3)), (graph, Scan())],
+)
+def test_a_sequence_ends_with_its_own_last_step(make, strategy):
+    net, xs = make(nnx.Rngs(0)), drive(7, 4, 6)
+
+    @nnx.jit
+    def run(net, xs):
+        def loss(net, xs):
+            state, ys = unroll(net, xs, lengths=LENGTHS, strategy=strategy)
+            ends = [leaf for leaf in jax.tree.leaves(state) if leaf.dtype == xs.dtype]
+            return sum(leaf.sum() for leaf in ends), (state, ys)
+
+        return nnx.grad(loss, argnums=1, has_aux=True)(net, xs)
+
+    dxs, (state, ys) = jax.tree.map(np.asarray, run(net, xs))
+    want = net.initial_state((4,))
+    for t, x in enumerate(xs):
+        goes_on = t < LENGTHS
+        after, y = net(want, x)
+        want = jax.tree.map(
+            lambda a, b, on=goes_on: jnp.where(on[:, None], a, b), after, want
+        )
+        np.testing.assert_allclose(
+            ys[t], np.where(goes_on[:, None], y, 0), rtol=1e-5, atol=1e-6
+        )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-5, 1e-6), state, want)
+    for i, n in enumerate(LENGTHS):
+        assert not dxs[n:, i].any()
+    assert dxs[:, 0].any()
+
+
+def test_lengths_and_steps_one_by_one_agree():
+    net, xs = dense(nnx.Rngs(0)), drive(7, 4, 6)
+
+    @dataclasses.dataclass(frozen=True)
+    class Loop(Strategy):
+        def run(self, net, xs, state):
+            ys = []
+            for x in xs:
+                state, y = net(state, x)
+                ys.append(y)
+            return state, jnp.stack(ys)
+
+    got, want = (
+        unroll(net, xs, lengths=LENGTHS, strategy=strategy)
+        for strategy in (Loop(), Scan())
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-5, 1e-6), got, want)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "error", "message"),
+    [
+        (np.array([1.0, 2, 3, 4]), TypeError, "`lengths` must be an array of integers"),
+        ([1, 2, 3, 4], TypeError, "got list"),
+        (np.array([1, 2]), ValueError, r"batch axes of `xs`, \(4,\), got \(2,\)"),
+        (np.array([1, 2, 3, 8]), ValueError, "`lengths` must be finite.*most 7, got 8"),
+        (np.array([1, 2, 3, -1]), ValueError, "got -1"),
+    ],
+)
+def test_refuses_bad_lengths(lengths, error, message):
+    with pytest.raises(error, match=message):
+        unroll(LIF(6), drive(7, 4, 6), lengths=lengths)
+
+
+def test_lengths_need_a_state_along_the_batch():
+    class Counting:
+        def initial_state(self, batch_shape):
+            return jnp.zeros((), jnp.float32)
+
+        def __call__(self, state, x):
+            return state + 1, x
+
+    with pytest.raises(ValueError, match="leaves begin with the batch axes"):
+        unroll(Counting(), drive(7, 4, 6), lengths=LENGTHS)
+
+
+def test_lengths_refuse_time_on_several_devices():
+    @dataclasses.dataclass(frozen=True)
+    class OnMesh(Scan):
+        mesh: str = "a mesh"
+
+    with pytest.raises(ValueError, match="`lengths` must be None where a strategy"):
+        unroll(LIF(6), drive(7, 4, 6), lengths=LENGTHS, strategy=OnMesh())
+
+
+def test_time_may_stand_elsewhere():
+    net, xs = Sequential(LIF(6, tau=5.0)), drive(7, 4, 6)
+    state, ys = unroll(net, xs, lengths=LENGTHS)
+    batch_first = xs.swapaxes(0, 1)
+    for time_axis in (1, -2):
+        got = unroll(net, batch_first, lengths=LENGTHS, time_axis=time_axis)
+        jax.tree.map(np.testing.assert_array_equal, got, (state, ys.swapaxes(0, 1)))
+    _, ys, outputs = layer_outputs(net, batch_first, time_axis=1)
+    np.testing.assert_array_equal(ys, outputs["net.layers[0]"])
+    np.testing.assert_array_equal(ys.swapaxes(0, 1), unroll(net, xs)[1])
+    assert layer_activity(net, batch_first, time_axis=1) == layer_activity(net, xs)
+
+
+@pytest.mark.parametrize("time_axis", [3, -4, 1.0, True])
+def test_refuses_a_time_axis_that_is_none(time_axis):
+    with pytest.raises(ValueError, match="`time_axis` must be an axis of `xs`"):
+        unroll(LIF(6), drive(7, 4, 6), time_axis=time_axis)
+
+
+def test_refuses_a_time_axis_among_the_features():
+    with pytest.raises(ValueError, match="`time_axis` must be one of the first 2 axes"):
+        unroll(LIF((4, 6)), drive(2, 4, 6, 7), time_axis=3)
+
+
+@every_strategy
+def test_sequence_dropout_keeps_its_mask(strategy):
+    rngs = nnx.Rngs(0)
+    layer = SequenceDropout(6, nnx.Dropout(0.5, rngs=rngs))
+    net, xs = Sequential(lambda x: x, layer), 1 + drive(7, 40, 6)
+
+    @nnx.jit
+    def run(net, xs, state=None):
+        return unroll(net, xs, state, strategy=strategy)
+
+    state, ys = run(net, xs)
+    np.testing.assert_array_equal(ys, xs * state[1][None])
+    assert set(np.unique(state[1])) == {0, 2} and 0.4 < np.mean(state[1] == 0) < 0.6
+    np.testing.assert_array_equal(run(net, xs, state)[1], ys)  # goes on with it
+    np.testing.assert_array_equal(loop(layer, xs)[1].shape, ys.shape)
+    assert np.any(np.asarray(run(net, xs)[1]) != ys)  # a new sequence, a new mask
+    net.eval()
+    np.testing.assert_array_equal(run(net, xs)[1], xs)
+
+
+def test_sequence_dropout_may_stand_in_a_loop():
+    dropout = SequenceDropout(6, nnx.Dropout(0.5, rngs=nnx.Rngs(0)))
+    net = Recurrent(LeakyIntegrator(6), dropout)
+    state, ys = unroll(net, drive(7, 4, 6), strategy=Checkpointed(chunk=3))
+    assert set(np.unique(state.feedback)) == {0, 2} and ys.shape == (7, 4, 6)
+
+
 def test_what_is_a_neuron():
     assert is_neuron(LIF(3)) and is_neuron(dense(nnx.Rngs(0)))
     assert is_neuron(Perceptron(2))
@@ -277,6 +430,13 @@ def test_errors_name_the_layer():
         (lambda: Checkpointed(chunk=0), ValueError, "`chunk` must be an integer >= 1"),
         (lambda: Checkpointed(chunk=1.5), ValueError, "`chunk`"),
         (lambda: Strategy(), TypeError, "abstract"),
+        (lambda: SequenceDropout(0, abs), ValueError, "`features` must be a positive"),
+        (lambda: SequenceDropout(2, 0.5), TypeError, "`dropout` must be callable"),
+        (
+            lambda: SequenceDropout(2, abs)(jnp.ones(2), jnp.ones((2, 2))),
+            ValueError,
+            "`x` must have the shape",
+        ),
     ],
 )
 def test_refuses_bad_input(call, error, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _check
-from ._layers import fit, run_layers
+from ._layers import fit_state, run_layers
 from ._scan import Scan
+from ._time_axis import time_back, time_first
 
 
 def layer_outputs(
-    net: Any, xs: jax.Array, state: Any = None
+    net: Any, xs: jax.Array, state: Any = None, *, time_axis: int = 0
 ) -> tuple[Any, jax.Array, dict[str, jax.Array]]:
     """Run a network and keep the output of every neuron in it.
 
@@ -26,6 +28,8 @@ def layer_outputs(
         Input, ``[T, *batch, *features]``.
     state
         State before the first step; the initial one if None.
+    time_axis
+        Where time is in `xs`, and in what comes back, as for `unroll`.
 
     Returns
     -------
@@ -55,9 +59,11 @@ def layer_outputs(
         state, outputs[name] = Scan().run_neuron(name, neuron, xs, state)
         return state, outputs[name]
 
-    xs = jnp.asarray(xs)
-    state, ys = run_layers(net, xs, fit(net, xs, state)[1], run_neuron)
-    return state, ys, outputs
+    xs = time_first("xs", jnp.asarray(xs), time_axis)
+    batch_ndim, state = fit_state(net, xs, state)
+    state, ys = run_layers(net, xs, state, run_neuron)
+    back = partial(time_back, time_axis=time_axis, ndim=xs.ndim, batch_ndim=batch_ndim)
+    return state, back(ys), jax.tree.map(back, outputs)
 
 
 class LayerActivity(NamedTuple):
@@ -87,7 +93,9 @@ class LayerActivity(NamedTuple):
         )
 
 
-def layer_activity(net: Any, xs: jax.Array) -> list[LayerActivity]:
+def layer_activity(
+    net: Any, xs: jax.Array, *, time_axis: int = 0
+) -> list[LayerActivity]:
     """Tell which layers of a network are silent or saturated.
 
     A network that does not learn often has a layer in which nothing fires, through
@@ -100,6 +108,8 @@ def layer_activity(net: Any, xs: jax.Array) -> list[LayerActivity]:
         A network or a single neuron, as for `unroll`.
     xs
         Typical input, ``[T, *batch, *features]``, with at least one step.
+    time_axis
+        Where time is in `xs`, as for `unroll`.
 
     Returns
     -------
@@ -120,10 +130,10 @@ def layer_activity(net: Any, xs: jax.Array) -> list[LayerActivity]:
     net.layers[0]: 0.060 spikes a step, 0% silent, 0% saturated
     net.layers[1]: 0.000 spikes a step, 100% silent, 0% saturated
     """
-    if len(xs.shape) == 0 or xs.shape[0] == 0:
+    if len(xs.shape) == 0 or time_first("xs", xs, time_axis).shape[0] == 0:
         raise ValueError(f"`xs` must have at least one step, got shape {xs.shape}")
     activity = []
-    for name, output in _by_name(layer_outputs(net, xs)[2]):
+    for name, output in _by_name(layer_outputs(net, xs, time_axis=time_axis)[2]):
         spikes = np.asarray(output, np.float32)
         if not np.isin(spikes, (0, 1)).all():
             continue

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from ._graph import Graph, GraphLoop, GraphState
+from ._lengths import WithLengths
+from ._sequence_dropout import SequenceDropout
 from ._sequential import Sequential, check_entries, is_neuron, naming
 
 RunNeuron = Callable[[str, Any, jax.Array, Any], tuple[Any, jax.Array]]
@@ -43,12 +45,20 @@ def run_layers(
     state, ys
         The state after the last step, and the output of each step.
     """
-    return _run("net", net, xs, state, run_neuron, fit(net, xs, state)[0])
+    if isinstance(net, WithLengths):
+        return net.run(
+            lambda inner, run_neuron: run_layers(inner, xs, state, run_neuron),
+            run_neuron,
+            xs,
+        )
+    return _run("net", net, xs, state, run_neuron, fit_state(net, xs, state)[0])
 
 
 def _run(name, net, xs, state, run_neuron, batch_ndim):
     if isinstance(net, Graph):
         return _run_graph(name, net, xs, state, run_neuron, batch_ndim)
+    if isinstance(net, SequenceDropout):
+        return net.over_time(state, xs)
     if not isinstance(net, Sequential):
         return run_neuron(name, net, xs, state)
     check_entries(net, state)
@@ -101,7 +111,7 @@ def _apply_to_block(layer, xs, axes):
     return ys.reshape(*leading, *ys.shape[1:])
 
 
-def fit(net: Any, xs: jax.Array, state: Any = None) -> tuple[int, Any]:
+def fit_state(net: Any, xs: jax.Array, state: Any = None) -> tuple[int, Any]:
     """Find how many of the axes of `xs` are batch axes, and the state that fits.
 
     Only the network knows: a step is traced, without computing anything, for one batch
@@ -134,9 +144,11 @@ def fit(net: Any, xs: jax.Array, state: Any = None) -> tuple[int, Any]:
         batch_shape = x.shape[:batch_ndim]
         try:
             start = net.initial_state(batch_shape) if state is None else state
-            fresh = jax.eval_shape(lambda shape=batch_shape: net.initial_state(shape))
+            fresh = _dry_run(
+                net, lambda net, shape=batch_shape: net.initial_state(shape)
+            )
             _check_same("state", start, fresh)
-            after, _ = _trace_step(net, start, x)
+            after, _ = _dry_run(net, lambda net, s, x: net(s, x), start, x)
             _check_same("state after a step", after, start)
         except Exception as error:
             failures[batch_ndim] = error
@@ -147,14 +159,16 @@ def fit(net: Any, xs: jax.Array, state: Any = None) -> tuple[int, Any]:
     raise failures[usual]
 
 
-def _trace_step(net, state, x):
+def _dry_run(net, call, *args):
     if not isinstance(net, nnx.Module):
-        return jax.eval_shape(lambda s, x: net(s, x), state, x)
+        return jax.eval_shape(lambda *args: call(net, *args), *args)
     # On a copy: what a step may change in the module, such as the count of a dropout's
     # random numbers, must not come from this dry run.
     graph, variables = nnx.split(net)
     return jax.eval_shape(
-        lambda v, s, x: nnx.merge(graph, v)(s, x), variables, state, x
+        lambda variables, *args: call(nnx.merge(graph, variables), *args),
+        variables,
+        *args,
     )
 
 

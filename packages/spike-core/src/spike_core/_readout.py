@@ -8,9 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from . import _check
+from ._time_axis import time_first, within
 
 
-def time_mean(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
+def time_mean(
+    ys: jax.Array, lengths: jax.Array | None = None, *, time_axis: int = 0
+) -> jax.Array:
     """Average over time: the rate of spikes, or the mean potential.
 
     Parameters
@@ -20,6 +23,8 @@ def time_mean(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
     lengths
         Number of steps that count in each sequence, ``[*batch]``, integers from 1 to T;
         all if None. What comes later in time is ignored, and gets no gradient.
+    time_axis
+        Where time is in `ys`, as for `unroll`.
 
     Returns
     -------
@@ -41,13 +46,15 @@ def time_mean(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
     >>> time_mean(ys).tolist(), time_mean(ys, jnp.array([1])).tolist()
     ([[0.5, 1.0]], [[0.0, 1.0]])
     """
-    total = time_sum(ys, lengths)
+    total = time_sum(ys, lengths, time_axis=time_axis)
     if lengths is None:
-        return total / ys.shape[0]
+        return total / ys.shape[time_axis]
     return total / jnp.asarray(lengths)[..., None].astype(total.dtype)
 
 
-def time_sum(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
+def time_sum(
+    ys: jax.Array, lengths: jax.Array | None = None, *, time_axis: int = 0
+) -> jax.Array:
     """Sum over time: the number of spikes, or the integrated potential.
 
     Parameters
@@ -56,6 +63,8 @@ def time_sum(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
         Output of a network, ``[T, *batch, classes]``, with at least one step.
     lengths
         Number of steps that count in each sequence; see `time_mean`.
+    time_axis
+        Where time is in `ys`, as for `unroll`.
 
     Returns
     -------
@@ -74,10 +83,12 @@ def time_sum(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
     >>> time_sum(jnp.array([[0.0, 1.0], [1.0, 1.0]])).tolist()
     [1.0, 2.0]
     """
-    return _counted(ys, lengths, 0).sum(0)
+    return _counted(ys, lengths, 0, time_axis).sum(0)
 
 
-def time_max(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
+def time_max(
+    ys: jax.Array, lengths: jax.Array | None = None, *, time_axis: int = 0
+) -> jax.Array:
     """Largest value over time: the peak of the potential.
 
     Parameters
@@ -86,6 +97,8 @@ def time_max(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
         Output of a network, ``[T, *batch, classes]``, with at least one step.
     lengths
         Number of steps that count in each sequence; see `time_mean`.
+    time_axis
+        Where time is in `ys`, as for `unroll`.
 
     Returns
     -------
@@ -104,10 +117,12 @@ def time_max(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
     >>> time_max(jnp.array([[0.0, 1.0], [0.5, -1.0]])).tolist()
     [0.5, 1.0]
     """
-    return _counted(ys, lengths, -jnp.inf).max(0)
+    return _counted(ys, lengths, -jnp.inf, time_axis).max(0)
 
 
-def first_spike_time(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Array:
+def first_spike_time(
+    ys: jax.Array, lengths: jax.Array | None = None, *, time_axis: int = 0
+) -> jax.Array:
     r"""Step of the first spike, differentiable: an earlier spike is a smaller number.
 
     With $p_t = \prod_{r \le t} (1 - s_r)$, whether nothing has fired up to step $t$,
@@ -120,6 +135,8 @@ def first_spike_time(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Arr
         Spikes of a network, ``[T, *batch, classes]``, with at least one step.
     lengths
         Number of steps that count in each sequence; see `time_mean`.
+    time_axis
+        Where time is in `ys`, as for `unroll`.
 
     Returns
     -------
@@ -138,13 +155,15 @@ def first_spike_time(ys: jax.Array, lengths: jax.Array | None = None) -> jax.Arr
     >>> first_spike_time(jnp.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]])).tolist()
     [1.0, 3.0]
     """
-    silent = jnp.cumprod(1 - _counted(ys, None, 0), axis=0)
-    return _counted(silent, lengths, 0).sum(0)
+    silent = jnp.cumprod(1 - _counted(ys, None, 0, time_axis), axis=0)
+    return _counted(silent, lengths, 0, 0).sum(0)
 
 
-def _counted(ys: Any, lengths: Any, instead: float) -> jax.Array:
-    """Check the output, widen it and replace what is not to count."""
+def _counted(ys: Any, lengths: Any, instead: float, time_axis: int) -> jax.Array:
+    """Check the output, widen it, put time first and replace what is not to count."""
     _check.floating("ys", ys)
+    if ys.ndim:
+        ys = time_first("ys", jnp.asarray(ys), time_axis)
     if ys.ndim < 1 or ys.shape[0] == 0:
         raise ValueError(f"`ys` must have at least one step, got shape {ys.shape}")
     # A sum of many spikes does not fit in bfloat16, which is exact up to 256 only.
@@ -160,6 +179,5 @@ def _counted(ys: Any, lengths: Any, instead: float) -> jax.Array:
             f"{ys.shape[1:-1]}, got {lengths.shape}"
         )
     _check.number("lengths", lengths, least=1, most=ys.shape[0])
-    steps = jnp.arange(ys.shape[0], dtype=lengths.dtype)
-    counts = steps.reshape(-1, *[1] * lengths.ndim) < jnp.asarray(lengths)[None]
+    counts = within(jnp.asarray(lengths), ys.shape[0])
     return jnp.where(counts[..., None], ys, jnp.asarray(instead, ys.dtype))
