@@ -1,13 +1,29 @@
 """Readers, on real recordings where they are at hand and on small files made here."""
 
+import functools
+import gzip
+import hashlib
+import http.server
 import os
 import pickle
+import shutil
+import threading
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from spike_core.data import HDF5Recordings, bin_recordings, split_by_group
+from spike_core.data import (
+    FileRecordings,
+    HDF5Recordings,
+    bin_recordings,
+    dvs_gesture,
+    nmnist,
+    shd,
+    split_by_group,
+    ssc,
+    unpack,
+)
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed")
 
@@ -18,21 +34,20 @@ shared = pytest.mark.skipif(
 )
 
 
-def write_hdf5(path, n=5, *, leave_out=(), extra=True):
+def write_hdf5(path, n=5, *, leave_out=(), extra=True, ragged=True):
     """Write a file of the published layout; recording i has i + 1 events of unit i."""
+    sizes = [i + 1 if ragged else 1 for i in range(n)]
+    spikes = {
+        "times": [np.arange(size, dtype=np.float16) / 8 for size in sizes],
+        "units": [np.full(size, i, np.uint16) for i, size in enumerate(sizes)],
+    }
     with h5py.File(path, "w") as file:
-        kinds = {"times": np.float16, "units": np.uint16}
-        rows = (
-            [np.arange(i + 1) / 8 for i in range(n)],
-            [[i] * (i + 1) for i in range(n)],
-        )
-        for (name, kind), values in zip(kinds.items(), rows, strict=True):
+        for name, rows in spikes.items():
             if f"spikes/{name}" not in leave_out:
-                data = file.create_dataset(
-                    f"spikes/{name}", (n,), h5py.vlen_dtype(np.dtype(kind))
-                )
-                for i, row in enumerate(values):
-                    data[i] = np.asarray(row, kind)
+                kind = h5py.vlen_dtype(rows[0].dtype)
+                data = file.create_dataset(f"spikes/{name}", (n,), kind)
+                for i, row in enumerate(rows):
+                    data[i] = row
         file["labels"] = np.arange(n, dtype=np.uint16)
         if extra:
             file["extra/speaker"] = np.arange(n, dtype=np.uint16) % 2
@@ -123,3 +138,274 @@ def test_spoken_digits_end_where_exact_arithmetic_puts_them():
     assert data.nbytes == 1000 * 700 * 18
     train, test = split_by_group(recordings.speakers, 5)
     assert set(recordings.speakers[train]) == {4} and train.size + test.size == 1000
+
+
+# ---- archives
+
+
+def make_archive(folder, kind):
+    """Return an archive with two entries, and its checksum."""
+    (folder / "source" / "Train").mkdir(parents=True)
+    (folder / "source" / "Train" / "0.bin").write_bytes(bytes(range(256)) * 40)
+    (folder / "source" / "labels.txt").write_text("0 1 2")
+    path = Path(shutil.make_archive(folder / "archive", kind, folder / "source"))
+    return path, "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "gztar", "xztar"])
+def test_unpacks_what_the_checksum_admits(tmp_path, kind):
+    path, checksum = make_archive(tmp_path, kind)
+    made = unpack(path, tmp_path / "a" / "b", checksum=checksum)
+    assert [p.name for p in made] == ["Train", "labels.txt"]
+    assert sorted(p.name for p in (tmp_path / "a" / "b").iterdir()) == [
+        "Train",
+        "labels.txt",
+    ]
+    assert (made[0] / "0.bin").stat().st_size == 256 * 40
+    with pytest.raises(FileExistsError, match="Train is already there"):
+        unpack(path, tmp_path / "a" / "b")
+
+
+def test_unpacks_one_compressed_file(tmp_path):
+    path = tmp_path / "shd_test.h5.gz"
+    path.write_bytes(gzip.compress(b"content"))
+    (made,) = unpack(path, tmp_path)
+    assert made == tmp_path / "shd_test.h5" and made.read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("kind", ["zip", "gztar", "xztar", "gz"])
+@pytest.mark.parametrize("checked", [True, False])
+def test_refuses_a_truncated_archive_and_leaves_nothing(tmp_path, kind, checked):
+    if kind == "gz":
+        path, content = tmp_path / "a.h5.gz", gzip.compress(os.urandom(5000))
+    else:
+        path = make_archive(tmp_path, kind)[0]
+        content = path.read_bytes()
+    checksum = "md5:" + hashlib.md5(content).hexdigest() if checked else None
+    path.write_bytes(content[: len(content) * 2 // 3])
+    (tmp_path / "mine").mkdir()
+    message = "not all of it: its md5" if checked else "download it again"
+    for folder in (tmp_path / "mine", tmp_path / "new" / "folder"):
+        with pytest.raises(ValueError, match=message):
+            unpack(path, folder, checksum=checksum)
+    assert list((tmp_path / "mine").iterdir()) == []
+    assert not (tmp_path / "new").exists()
+
+
+def test_refuses_bad_arguments_of_unpack(tmp_path):
+    path, checksum = make_archive(tmp_path, "zip")
+    with pytest.raises(FileNotFoundError, match=r"no file .*absent"):
+        unpack(tmp_path / "absent.zip", tmp_path / "new")
+    for wrong in ("1503a5064faa34311c398fb0a1ed0a6f", "sha1:00", "md5:00", "sha256"):
+        with pytest.raises(ValueError, match="`checksum` must be"):
+            unpack(path, tmp_path / "new", checksum=wrong)
+    (tmp_path / "text.zip").write_text("not an archive")
+    with pytest.raises(ValueError, match=r"not a whole \.zip, \.tar or \.gz"):
+        unpack(tmp_path / "text.zip", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert unpack(path, tmp_path / "new", checksum=checksum)
+
+
+# ---- one file a recording
+
+
+def bin_event(x, y, polarity, microseconds):
+    high, low = divmod(microseconds, 1 << 16)
+    return bytes([x, y, polarity << 7 | high, low >> 8, low & 255])
+
+
+def test_reads_five_bytes_an_event(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(
+        bin_event(33, 2, 1, 8_388_607)
+        + bin_event(0, 240, 0, 0)  # the clock wrapped: 8192 microseconds
+        + bin_event(1, 33, 0, 5)
+    )
+    recordings = FileRecordings([path, path], [3, 4], shape=(34, 34, 2), groups=[0, 1])
+    (times, channels), label = recordings[1]
+    assert times.tolist() == [8388.607, 8.197] and label == 4
+    assert channels.tolist() == [(2 * 34 + 33) * 2 + 1, (33 * 34 + 1) * 2]
+    assert recordings.groups.tolist() == [0, 1] and len(list(recordings)) == 2
+
+
+def test_reads_rows_of_numpy(tmp_path):
+    rows = np.array([[127, 3, 1, 0], [0, 127, 0, 6000]], np.int32)
+    np.save(tmp_path / "10.npy", rows)
+    recordings = FileRecordings([tmp_path / "10.npy"], [10], shape=(128, 128, 2))
+    (times, channels), _ = recordings[0]
+    assert times.tolist() == [0.0, 6000.0] and times.dtype == np.float64
+    assert channels.tolist() == [(3 * 128 + 127) * 2 + 1, 127 * 128 * 2]
+
+
+def test_refuses_damaged_files(tmp_path):
+    path, shape = tmp_path / "a.bin", (34, 34, 2)
+    path.write_bytes(bin_event(33, 2, 1, 9)[:4])
+    with pytest.raises(ValueError, match=r"a\.bin is damaged: 4 bytes"):
+        FileRecordings([path], [0], shape=shape)[0]
+    path.write_bytes(bin_event(33, 34, 1, 9))
+    with pytest.raises(ValueError, match=r"row 34 to 34.*not on a sensor"):
+        FileRecordings([path], [0], shape=shape)[0]
+    path.write_bytes(b"")
+    assert FileRecordings([path], [0], shape=shape)[0][0].times.size == 0
+    array = tmp_path / "a.npy"
+    np.save(array, np.zeros((3, 5)))
+    with pytest.raises(ValueError, match="must have rows of x, y"):
+        FileRecordings([array], [0], shape=shape)[0]
+    array.write_bytes(array.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="damaged"):
+        FileRecordings([array], [0], shape=shape)[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"paths": []}, ValueError, "`paths` must have at least one"),
+        ({"paths": ["a.txt"]}, ValueError, r"end in \.bin or \.npy"),
+        ({"paths": ["a.bin"]}, FileNotFoundError, "no file"),
+        ({"labels": [0, 1]}, ValueError, "`labels` must have one integer a file, 1"),
+        ({"labels": [0.0]}, TypeError, "`labels` must be integers"),
+        ({"groups": ["a"]}, TypeError, "`groups` must be integers"),
+        ({"shape": (34, 34)}, ValueError, "`shape` must be rows, columns"),
+    ],
+)
+def test_refuses_bad_arguments_of_files(tmp_path, settings, error, message):
+    path = tmp_path / "a.bin"
+    path.touch()
+    good = {"paths": [path], "labels": [0], "shape": (34, 34, 2)}
+    with pytest.raises(error, match=message):
+        FileRecordings(**{**good, **settings})
+
+
+# ---- the published sets
+
+
+@pytest.mark.parametrize(
+    ("load", "split", "name"),
+    [
+        (shd, "train", "shd_train.h5"),
+        (ssc, "valid", "ssc_valid.h5"),
+        (nmnist, "test", "Test"),
+        (dvs_gesture, "train", "ibmGestureTrain"),
+    ],
+)
+def test_published_sets_come_from_the_folder_and_are_complete(
+    tmp_path, load, split, name
+):
+    with pytest.raises(FileNotFoundError, match=rf"no .*{name}.*download=True"):
+        load(tmp_path / "absent", split)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="`split` must be one of"):
+        load(tmp_path, "validation")
+    if name.endswith("h5"):
+        write_hdf5(tmp_path / name)
+    else:
+        (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=rf"{name} has [05] of the \d+ recordings"):
+        load(tmp_path, split)
+
+
+def test_dvs_gesture_knows_its_people(tmp_path):
+    rows = np.zeros((1, 4), np.int64)
+    for i in range(264):
+        folder = tmp_path / "ibmGestureTest" / f"user{24 + i // 44:02d}_led_{i % 4}"
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / f"{i % 44 // 4}.npy", rows)
+    recordings = dvs_gesture(tmp_path, "test")
+    assert set(recordings.groups) == set(range(24, 30))
+    assert np.bincount(recordings.labels).tolist() == [24] * 11
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Serve a folder, as the host of the data sets does."""
+    (tmp_path / "served").mkdir()
+    handler = functools.partial(Quiet, directory=tmp_path / "served")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield tmp_path / "served", f"http://127.0.0.1:{running.server_port}/"
+        running.shutdown()
+        thread.join()
+
+
+def test_a_download_is_whole_or_nothing(tmp_path, server, monkeypatch):
+    tonic = pytest.importorskip("tonic", reason="tonic is not installed")
+    served, url = server
+    (tmp_path / "source").mkdir()
+    write_hdf5(tmp_path / "source" / "shd_test.h5", 2264, ragged=False)
+    archive = shutil.make_archive(
+        served / "shd_test.h5", "zip", tmp_path / "source", "shd_test.h5"
+    )
+    content = Path(archive).read_bytes()
+    monkeypatch.setattr(tonic.datasets.SHD, "base_url", url)
+    monkeypatch.setattr(
+        tonic.datasets.SHD, "test_md5", hashlib.md5(content).hexdigest()
+    )
+    folder = tmp_path / "data" / "shd"
+    Path(archive).write_bytes(content[:-100])
+    with pytest.raises(OSError, match=r"shd_test\.h5 failed .* nothing of it was kept"):
+        shd(folder, "test", download=True)
+    assert not (tmp_path / "data").exists()
+    with pytest.raises(OSError, match=r"shd_train\.h5 failed .*404"):
+        shd(folder, "train", download=True)
+    assert not (tmp_path / "data").exists()
+    Path(archive).write_bytes(content)
+    assert len(shd(folder, "test", download=True)) == 2264
+    assert [path.name for path in folder.iterdir()] == ["shd_test.h5"]
+    Path(archive).unlink()
+    assert len(shd(folder, "test", download=True)) == 2264  # not fetched again
+
+
+# ---- real recordings
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """Unpack the real recordings, verified."""
+    if not SHARED.is_dir():
+        pytest.skip("the recordings (shared/data) are not at hand")
+    lines = (SHARED / "SHA256SUMS").read_text().splitlines()
+    sums = {Path(name).name: digits for digits, name in map(str.split, lines)}
+    folder = tmp_path_factory.mktemp("events")
+    for name in ("nmnist_small.tar.xz", "dvs_gesture_clips.tar.xz"):
+        unpack(SHARED / "events" / name, folder, checksum=f"sha256:{sums[name]}")
+    return folder
+
+
+def test_real_nmnist(unpacked):
+    paths = sorted(unpacked.glob("nmnist_small/Test/*/*.bin"))
+    labels = [int(path.parent.name) for path in paths]
+    recordings = FileRecordings(paths, labels, shape=(34, 34, 2))
+    assert len(recordings) == 100
+    grid = {"duration": 300.0, "n_steps": 30, "n_channels": recordings.shape}
+    counts = bin_recordings(recordings, **grid, counts=True)
+    for i in range(0, 100, 9):
+        raw = np.fromfile(paths[i], np.uint8).reshape(-1, 5).astype(int)
+        ticks = (raw[:, 2] & 127) << 16 | raw[:, 3] << 8 | raw[:, 4]
+        want = np.zeros((30, 34, 34, 2), int)
+        inside = ticks < 300_000
+        place = ticks // 10_000, raw[:, 1], raw[:, 0], raw[:, 2] >> 7
+        np.add.at(want, tuple(axis[inside] for axis in place), 1)
+        np.testing.assert_array_equal(counts.dense()[i], want)
+        assert counts.n_outside[i] == (~inside).sum() > 0
+    bits = bin_recordings(recordings, **grid)
+    np.testing.assert_array_equal(bits.dense(), counts.dense() > 0)
+    assert bits.nbytes == 100 * 30 * 289
+
+
+def test_real_gestures(unpacked):
+    paths = sorted(unpacked.glob("dvs_gesture_clips/*.bin"))
+    recordings = FileRecordings(paths, range(10), shape=(128, 128, 2))
+    sizes = [path.stat().st_size // 5 for path in paths]
+    data = bin_recordings(
+        recordings, duration=1450.0, n_steps=29, n_channels=(128, 128, 2), counts=True
+    )
+    assert data.n_events.tolist() == sizes and data.n_outside.sum() == 0
+    assert data.values.sum(axis=(1, 2, 3, 4)).tolist() == sizes
+    with pytest.raises(ValueError, match="not on a sensor"):
+        FileRecordings(paths, range(10), shape=(64, 128, 2))[0]

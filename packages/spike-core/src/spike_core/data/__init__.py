@@ -1,10 +1,17 @@
 """Recordings of events, on the host and a batch at a time on the device."""
 
+from ._archive import unpack as unpack
 from ._batches import Batch as Batch
 from ._batches import batches as batches
 from ._events import Events as Events
 from ._events import bin_events as bin_events
+from ._files import FileRecordings as FileRecordings
 from ._hdf5 import HDF5Recordings as HDF5Recordings
+from ._published import CHECKSUMS as CHECKSUMS
+from ._published import dvs_gesture as dvs_gesture
+from ._published import nmnist as nmnist
+from ._published import shd as shd
+from ._published import ssc as ssc
 from ._spike_data import Recordings as Recordings
 from ._spike_data import SpikeData as SpikeData
 from ._spike_data import bin_recordings as bin_recordings

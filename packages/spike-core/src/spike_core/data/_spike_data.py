@@ -181,7 +181,7 @@ def bin_recordings(
     ----------
     recordings
         Anything with a length that gives ``(events, label)`` when gone through:
-        `HDF5Recordings` or a list of such pairs.
+        `HDF5Recordings`, `FileRecordings`, or a list of such pairs.
     duration
         Length of the window in milliseconds, positive.
     n_steps
