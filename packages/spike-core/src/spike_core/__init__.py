@@ -8,7 +8,9 @@ from ._activity import layer_activity as layer_activity
 from ._activity import layer_outputs as layer_outputs
 from ._activity import rate_penalty as rate_penalty
 from ._checkpointed import Checkpointed as Checkpointed
+from ._encoder import encode_delta as encode_delta
 from ._encoder import encode_latency as encode_latency
+from ._encoder import encode_population as encode_population
 from ._encoder import encode_rate as encode_rate
 from ._fused import Fused as Fused
 from ._graph import Graph as Graph
