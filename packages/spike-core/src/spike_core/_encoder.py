@@ -153,12 +153,12 @@ def encode_delta(
     _check.number("values", values)
     _check.number("threshold", threshold, above=0)
     values = _widened(values)
-    threshold = jnp.asarray(threshold, values.dtype)
+    unit = jnp.asarray(threshold, values.dtype)
 
     # The reference is counted in thresholds: a sum of many would drift away.
     def step(count, value):
-        moved = value - (values[0] + count * threshold)
-        up, down = moved > threshold, -moved > threshold
+        moved = value - (values[0] + count * unit)
+        up, down = moved > unit, -moved > unit
         count = count + up.astype(count.dtype) - down.astype(count.dtype)
         return count, jnp.stack([up, down], axis=-1)
 

@@ -1,6 +1,8 @@
 """Recordings of events, on the host and a batch at a time on the device."""
 
 from ._archive import unpack as unpack
+from ._augmentation import drop_spikes as drop_spikes
+from ._augmentation import shift_time as shift_time
 from ._batches import Batch as Batch
 from ._batches import batches as batches
 from ._events import Events as Events

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -171,6 +172,7 @@ def bin_recordings(
     n_steps: int,
     n_channels: int | Sequence[int],
     counts: bool = False,
+    progress: bool = True,
 ) -> SpikeData:
     """Put the events of every recording on the same grid of steps.
 
@@ -191,6 +193,8 @@ def bin_recordings(
     counts
         Keep the number of events of a cell, a byte each, and not only whether there
         was one, a bit each.
+    progress
+        Show a progress bar, if it takes longer than two seconds and tqdm is installed.
 
     Returns
     -------
@@ -234,7 +238,11 @@ def bin_recordings(
     values = np.empty((n, grid.n_steps, *row), np.uint8)
     labels, lengths = [], np.empty(n, np.int32)
     n_events, n_outside = np.empty(n, np.int64), np.empty(n, np.int64)
-    for i, (events, label) in zip(range(n), recordings, strict=True):
+    if progress and find_spec("tqdm") is not None:
+        from tqdm.auto import tqdm  # pyrefly: ignore [untyped-import]
+
+        recordings = tqdm(recordings, "binning", delay=2, unit=" recordings")
+    for i, (events, label) in enumerate(recordings):
         try:
             times, channels = checked(events)
             cells = cells_of(times, channels, grid)
