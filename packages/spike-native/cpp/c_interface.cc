@@ -33,6 +33,22 @@ Kernel<double> find_kernel<double>(const spike_neuron& neuron) {
   return baseline::find_float64(neuron);
 }
 
+template <>
+DenseKernel<float> find_dense_kernel<float>() {
+#if SPIKE_HAS_AVX2
+  if (has_avx2()) return avx2::dense_float32();
+#endif
+  return baseline::dense_float32();
+}
+
+template <>
+DenseKernel<double> find_dense_kernel<double>() {
+#if SPIKE_HAS_AVX2
+  if (has_avx2()) return avx2::dense_float64();
+#endif
+  return baseline::dense_float64();
+}
+
 }  // namespace spike
 
 namespace {
@@ -89,6 +105,27 @@ spike_status backward(const spike_neuron& neuron, const spike_shape& shape,
   return run_backward(args, workers, threads.schedule());
 }
 
+template <class T>
+spike_status dense_forward(const spike_dense_shape& shape, const void* x,
+                           const void* weights, const void* bias, void* y,
+                           int64_t workers) {
+  const Dense<T> args{shape, static_cast<const T*>(x), static_cast<const T*>(weights),
+                      static_cast<const T*>(bias), static_cast<T*>(y)};
+  Threads threads;
+  return run_dense_forward(args, workers, threads.schedule());
+}
+
+template <class T>
+spike_status dense_backward(const spike_dense_shape& shape, const void* x,
+                            const void* y_grad, void* weights_grad, void* bias_grad,
+                            int64_t workers) {
+  const DenseGrad<T> args{shape, static_cast<const T*>(x),
+                          static_cast<const T*>(y_grad), static_cast<T*>(weights_grad),
+                          static_cast<T*>(bias_grad)};
+  Threads threads;
+  return run_dense_backward(args, workers, threads.schedule());
+}
+
 }  // namespace
 
 extern "C" {
@@ -119,6 +156,20 @@ int32_t spike_backward(const spike_neuron* neuron, int32_t dtype,
   const auto call = dtype == SPIKE_FLOAT64 ? backward<double> : backward<float>;
   return call(*neuron, *shape, x, parameters, borders, y_grad, final_state_grad, x_grad,
               parameter_grads, state_grad, std::max(threads, 1));
+}
+
+int32_t spike_dense_forward(int32_t dtype, const spike_dense_shape* shape, const void* x,
+                            const void* weights, const void* bias, void* y,
+                            int32_t threads) {
+  const auto call = dtype == SPIKE_FLOAT64 ? dense_forward<double> : dense_forward<float>;
+  return call(*shape, x, weights, bias, y, std::max(threads, 1));
+}
+
+int32_t spike_dense_backward(int32_t dtype, const spike_dense_shape* shape, const void* x,
+                             const void* y_grad, void* weights_grad, void* bias_grad,
+                             int32_t threads) {
+  const auto call = dtype == SPIKE_FLOAT64 ? dense_backward<double> : dense_backward<float>;
+  return call(*shape, x, y_grad, weights_grad, bias_grad, std::max(threads, 1));
 }
 
 }  // extern "C"

@@ -13,6 +13,8 @@ namespace spike {
 // The loops for the best instruction set that this machine has.
 template <class T>
 Kernel<T> find_kernel(const spike_neuron& neuron);
+template <class T>
+DenseKernel<T> find_dense_kernel();
 
 inline bool valid(const spike_shape& s) {
   return s.outer >= 0 && s.steps >= 0 && s.lanes >= 0 && s.features > 0 &&
@@ -67,6 +69,42 @@ spike_status run_backward(Backward<T> args, int64_t workers, Schedule schedule) 
   if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
   return run<T>(args, kernel.backward, kernel.backward_scratch, kBackwardLanes, workers,
                 schedule);
+}
+
+inline bool valid(const spike_dense_shape& s) {
+  return s.outer >= 0 && s.rows >= 0 && s.inputs >= 0 && s.outputs >= 0;
+}
+
+// Blocks do not depend on the number of workers, and neither does a sum.
+template <class Args, class Schedule>
+spike_status run_dense(const Args& args,
+                       void (*kernel)(const Args&, int64_t outer, int64_t block),
+                       int64_t per_outer, int64_t workers, Schedule schedule) {
+  const int64_t count = args.shape.outer * per_outer;
+  if (count == 0) return SPIKE_OK;
+  run_blocks(
+      count, std::min(workers, count),
+      [=](int64_t block, int64_t) { kernel(args, block / per_outer, block % per_outer); },
+      schedule);
+  return SPIKE_OK;
+}
+
+template <class T, class Schedule>
+spike_status run_dense_forward(const Dense<T>& args, int64_t workers, Schedule schedule) {
+  if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
+  const int64_t blocks = (args.shape.rows + kDenseRows - 1) / kDenseRows;
+  return run_dense(args, find_dense_kernel<T>().forward, blocks, workers, schedule);
+}
+
+template <class T, class Schedule>
+spike_status run_dense_backward(const DenseGrad<T>& args, int64_t workers,
+                                Schedule schedule) {
+  if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
+  const auto tiles = [](int64_t n) { return (n + kDenseTile - 1) / kDenseTile; };
+  // Without an input there is still a bias.
+  const int64_t blocks =
+      std::max<int64_t>(tiles(args.shape.inputs), 1) * tiles(args.shape.outputs);
+  return run_dense(args, find_dense_kernel<T>().backward, blocks, workers, schedule);
 }
 
 }  // namespace spike

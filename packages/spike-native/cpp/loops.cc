@@ -3,6 +3,7 @@
 // Everything here lies in a namespace of that name and uses no inline function of the
 // C++ library that could be emitted as a shared copy: the linker keeps one copy of such
 // a function, and it might be the one that the oldest machine cannot run.
+#include "dense.h"
 #include "sequence.h"
 
 namespace spike {
@@ -72,6 +73,12 @@ Kernel<T> find(const spike_neuron& neuron) {
 
 Kernel<float> find_float32(const spike_neuron& neuron) { return find<float>(neuron); }
 Kernel<double> find_float64(const spike_neuron& neuron) { return find<double>(neuron); }
+DenseKernel<float> dense_float32() {
+  return {dense_forward_block<float>, dense_backward_block<float>};
+}
+DenseKernel<double> dense_float64() {
+  return {dense_forward_block<double>, dense_backward_block<double>};
+}
 
 }  // namespace SPIKE_LEVEL
 }  // namespace spike

@@ -11,6 +11,8 @@ namespace spike {
 constexpr int64_t kStride = 32;          // steps from one border to the next
 constexpr int64_t kForwardLanes = 1024;  // one page of float32 a row
 constexpr int64_t kBackwardLanes = 256;  // a chunk's scratch stays in the L2 cache
+constexpr int64_t kDenseRows = 64;       // of a dense layer's input in one task
+constexpr int64_t kDenseTile = 64;       // inputs, and outputs, of one task in reverse
 
 template <class T>
 struct SurrogateShape {
@@ -52,11 +54,33 @@ struct Kernel {
   int parameters, states;                     // rows
 };
 
+template <class T>
+struct Dense {
+  spike_dense_shape shape;
+  const T *x, *weights, *bias;
+  T* y;
+};
+
+template <class T>
+struct DenseGrad {
+  spike_dense_shape shape;
+  const T *x, *y_grad;
+  T *weights_grad, *bias_grad;
+};
+
+template <class T>
+struct DenseKernel {
+  void (*forward)(const Dense<T>&, int64_t outer, int64_t block);
+  void (*backward)(const DenseGrad<T>&, int64_t outer, int64_t block);
+};
+
 // An unknown neuron has null pointers and -1 rows.
 #define SPIKE_DECLARE_LEVEL(level)                      \
   namespace level {                                     \
   Kernel<float> find_float32(const spike_neuron&);      \
   Kernel<double> find_float64(const spike_neuron&);     \
+  DenseKernel<float> dense_float32();                   \
+  DenseKernel<double> dense_float64();                  \
   }
 SPIKE_DECLARE_LEVEL(baseline)
 SPIKE_DECLARE_LEVEL(avx2)

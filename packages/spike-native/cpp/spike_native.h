@@ -75,6 +75,13 @@ typedef struct {
   int64_t features;  // lanes is a multiple of it
 } spike_shape;
 
+typedef struct {
+  int64_t outer;
+  int64_t rows;
+  int64_t inputs;
+  int64_t outputs;
+} spike_dense_shape;
+
 // Rows of parameters and of state that a neuron has, or -1 for an unknown one.
 SPIKE_EXPORT int32_t spike_parameter_count(const spike_neuron* neuron);
 SPIKE_EXPORT int32_t spike_state_count(const spike_neuron* neuron);
@@ -99,6 +106,21 @@ SPIKE_EXPORT int32_t spike_backward(const spike_neuron* neuron, int32_t dtype,
                                     const void* y_grad, const void* final_state_grad,
                                     void* x_grad, void* parameter_grads,
                                     void* state_grad, int32_t threads);
+
+// A dense layer whose input x [outer, rows, inputs] is mostly zeros:
+//   weights [outer, inputs, outputs], bias [outer, outputs]
+//     -> y [outer, rows, outputs] = x weights + bias.
+// A zero of x adds nothing, whatever its weights, infinite ones included.
+SPIKE_EXPORT int32_t spike_dense_forward(int32_t dtype, const spike_dense_shape* shape,
+                                         const void* x, const void* weights,
+                                         const void* bias, void* y, int32_t threads);
+
+// The reverse with respect to weights and bias; that of x is y_grad weights^T, in which
+// nothing can be left out.
+SPIKE_EXPORT int32_t spike_dense_backward(int32_t dtype, const spike_dense_shape* shape,
+                                          const void* x, const void* y_grad,
+                                          void* weights_grad, void* bias_grad,
+                                          int32_t threads);
 
 #ifdef __cplusplus
 }

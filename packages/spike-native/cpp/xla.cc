@@ -91,6 +91,37 @@ ffi::Error backward(const spike_neuron& neuron, ffi::ThreadPool& pool, ffi::AnyB
                                schedule_on(pool)));
 }
 
+template <class T>
+ffi::Error dense_forward(ffi::ThreadPool& pool, const spike_dense_shape& shape,
+                         ffi::AnyBuffer x, ffi::AnyBuffer weights, ffi::AnyBuffer bias,
+                         Output& y) {
+  const Dense<T> args{shape, in<T>(x), in<T>(weights), in<T>(bias), out<T>(y)};
+  return error_of(run_dense_forward(args, std::max<int64_t>(pool.num_threads(), 1),
+                                    schedule_on(pool)));
+}
+
+template <class T>
+ffi::Error dense_backward(ffi::ThreadPool& pool, const spike_dense_shape& shape,
+                          ffi::AnyBuffer x, ffi::AnyBuffer y_grad, Output& weights_grad,
+                          Output& bias_grad) {
+  const DenseGrad<T> args{shape, in<T>(x), in<T>(y_grad), out<T>(weights_grad),
+                          out<T>(bias_grad)};
+  return error_of(run_dense_backward(args, std::max<int64_t>(pool.num_threads(), 1),
+                                     schedule_on(pool)));
+}
+
+// x is [..., rows, inputs], y [..., rows, outputs].
+ffi::ErrorOr<spike_dense_shape> dense_shape_of(const ffi::AnyBuffer& x,
+                                               const ffi::AnyBuffer& y) {
+  const auto dims = x.dimensions(), y_dims = y.dimensions();
+  if (dims.size() < 2 || y_dims.size() != dims.size())
+    return ffi::Unexpected(ffi::Error::InvalidArgument(
+        "spike_native: x must be [..., rows, inputs], y [..., rows, outputs]"));
+  spike_dense_shape shape{1, dims[dims.size() - 2], dims.back(), y_dims.back()};
+  for (size_t i = 0; i + 2 < dims.size(); ++i) shape.outer *= dims[i];
+  return shape;
+}
+
 ffi::Error unsupported_dtype() {
   return ffi::Error::InvalidArgument("spike_native: x must be float32 or float64");
 }
@@ -131,7 +162,32 @@ ffi::Error backward_any(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer p
   }
 }
 
-// What both bindings end with: the description of the neuron.
+ffi::Error dense_forward_any(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                             ffi::AnyBuffer weights, ffi::AnyBuffer bias, Output y) {
+  const auto shape = dense_shape_of(x, *y);
+  if (!shape) return shape.error();
+  switch (x.element_type()) {
+    case ffi::F32: return dense_forward<float>(pool, *shape, x, weights, bias, y);
+    case ffi::F64: return dense_forward<double>(pool, *shape, x, weights, bias, y);
+    default: return unsupported_dtype();
+  }
+}
+
+ffi::Error dense_backward_any(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                              ffi::AnyBuffer y_grad, Output weights_grad,
+                              Output bias_grad) {
+  const auto shape = dense_shape_of(x, y_grad);
+  if (!shape) return shape.error();
+  switch (x.element_type()) {
+    case ffi::F32:
+      return dense_backward<float>(pool, *shape, x, y_grad, weights_grad, bias_grad);
+    case ffi::F64:
+      return dense_backward<double>(pool, *shape, x, y_grad, weights_grad, bias_grad);
+    default: return unsupported_dtype();
+  }
+}
+
+// What the neurons' bindings end with: the description of the neuron.
 template <class Binding>
 auto with_neuron(Binding binding) {
   return std::move(binding)
@@ -169,9 +225,31 @@ auto backward_binding() {
                          .Ret<ffi::AnyBuffer>());
 }
 
+auto dense_forward_binding() {
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<ffi::AnyBuffer>()
+      .Arg<ffi::AnyBuffer>()
+      .Arg<ffi::AnyBuffer>()
+      .Ret<ffi::AnyBuffer>();
+}
+
+auto dense_backward_binding() {
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<ffi::AnyBuffer>()
+      .Arg<ffi::AnyBuffer>()
+      .Ret<ffi::AnyBuffer>()
+      .Ret<ffi::AnyBuffer>();
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
 XLA_FFI_DEFINE_HANDLER_SYMBOL(spike_xla_forward, forward_any, forward_binding());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(spike_xla_backward, backward_any, backward_binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(spike_xla_dense_forward, dense_forward_any,
+                              dense_forward_binding());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(spike_xla_dense_backward, dense_backward_any,
+                              dense_backward_binding());
 #pragma GCC visibility pop

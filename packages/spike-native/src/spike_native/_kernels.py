@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._library import CNeuron, CShape, library
+from ._library import CDenseShape, CNeuron, CShape, library
 from ._neuron import Neuron
 
 _DTYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}
@@ -164,6 +164,124 @@ def backward(
     return out
 
 
+class DenseBackward(NamedTuple):
+    """What `dense_backward` returns: cotangents."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+
+
+def dense_forward(
+    xs: np.ndarray, weights: np.ndarray, bias: np.ndarray, *, threads: int = 1
+) -> np.ndarray:
+    """Apply a dense layer to an input of mostly zeros, such as spikes.
+
+    The rows of the weights that belong to the other inputs are added up, so the time
+    grows with their number. Any input gives ``xs @ weights + bias``, with one
+    difference: a zero adds nothing even where its weight is infinite or NaN.
+
+    Parameters
+    ----------
+    xs
+        Input, `[*outer, rows, inputs]`, float32 or float64.
+    weights, bias
+        `[*outer, inputs, outputs]` and `[*outer, outputs]`, of the dtype of `xs`.
+    threads
+        Threads to use. The result does not depend on it, to the last bit.
+
+    Returns
+    -------
+    ndarray
+        `[*outer, rows, outputs]`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither float32 nor float64, or not of the dtype of `xs`.
+    ValueError
+        If a shape does not fit, or `threads` is below one.
+
+    Examples
+    --------
+    >>> spikes = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
+    >>> weights = np.array([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]])
+    >>> dense_forward(spikes, weights, np.array([0.5, 0.0]))
+    array([[10.5, 20. ],
+           [11.5, 22. ]])
+    """
+    xs = _rows("xs", xs)
+    bias = _floats("bias", bias, xs.dtype)
+    outputs = bias.shape[-1] if bias.ndim else 0
+    weights = _like("weights", weights, xs, (xs.shape[-1], outputs))
+    bias = _like("bias", bias, xs, (outputs,))
+    ys = np.empty((*xs.shape[:-1], outputs), xs.dtype)
+    _call_dense(
+        library().spike_dense_forward, (xs, weights, bias, ys), outputs, threads
+    )
+    return ys
+
+
+def dense_backward(
+    xs: np.ndarray, ys_grad: np.ndarray, *, threads: int = 1
+) -> DenseBackward:
+    """Run the reverse of `dense_forward` with respect to weights and bias.
+
+    The cotangent of `xs` is ``ys_grad @ weights.T``: no zeros to leave out there.
+
+    Parameters
+    ----------
+    xs
+        As given to `dense_forward`.
+    ys_grad
+        Cotangent of its output.
+    threads
+        Threads to use. The result does not depend on it, to the last bit.
+
+    Returns
+    -------
+    DenseBackward
+        Cotangents of `weights` and of `bias`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither float32 nor float64, or not of the dtype of `xs`.
+    ValueError
+        If a shape does not fit, or `threads` is below one.
+
+    Examples
+    --------
+    >>> dense_backward(np.array([[0.0, 1.0]]), np.array([[3.0]])).weights.ravel()
+    array([0., 3.])
+    """
+    xs = _rows("xs", xs)
+    ys_grad = _floats("ys_grad", ys_grad, xs.dtype)
+    outputs = ys_grad.shape[-1] if ys_grad.ndim else 0
+    ys_grad = _like("ys_grad", ys_grad, xs, (xs.shape[-2], outputs))
+    outer = xs.shape[:-2]
+    out = DenseBackward(
+        np.empty((*outer, xs.shape[-1], outputs), xs.dtype),
+        np.empty((*outer, outputs), xs.dtype),
+    )
+    _call_dense(library().spike_dense_backward, (xs, ys_grad, *out), outputs, threads)
+    return out
+
+
+def _rows(name: str, array: np.ndarray) -> np.ndarray:
+    array = _floats(name, array)
+    if array.ndim < 2:
+        raise ValueError(
+            f"`{name}` must be [*outer, rows, inputs], got shape {array.shape}"
+        )
+    return array
+
+
+def _call_dense(function, arrays, outputs: int, threads: int) -> None:
+    *outer, rows, inputs = arrays[0].shape
+    shape = CDenseShape(int(np.prod(outer, dtype=np.int64)), rows, inputs, outputs)
+    _run(function, arrays, ctypes.byref(shape), threads)
+
+
 def _floats(name: str, array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
     array = np.ascontiguousarray(array)
     if array.dtype not in _DTYPES:
@@ -201,12 +319,17 @@ def _shape(neuron: Neuron, xs: np.ndarray, parameters: np.ndarray) -> CShape:
 
 
 def _call(function, neuron, shape: CShape, arrays, threads: int) -> None:
+    description = ctypes.byref(CNeuron(**neuron.as_attributes()))
+    _run(function, arrays, ctypes.byref(shape), threads, description)
+
+
+def _run(function, arrays, shape, threads: int, *description) -> None:
     if threads < 1:
         raise ValueError(f"`threads` must be at least 1, got {threads}")
     status = function(
-        ctypes.byref(CNeuron(**neuron.as_attributes())),
+        *description,
         _DTYPES[arrays[0].dtype],
-        ctypes.byref(shape),
+        shape,
         *(array.ctypes.data for array in arrays),
         threads,
     )

@@ -34,6 +34,17 @@ class CShape(ctypes.Structure):
     )
 
 
+class CDenseShape(ctypes.Structure):
+    """`spike_dense_shape` of `spike_native.h`."""
+
+    _fields_ = (
+        ("outer", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("inputs", ctypes.c_int64),
+        ("outputs", ctypes.c_int64),
+    )
+
+
 @cache
 def library() -> ctypes.CDLL:
     """Open the library and declare its functions."""
@@ -58,4 +69,11 @@ def library() -> ctypes.CDLL:
         (kernels.spike_backward, 8),
     ):
         function.argtypes = description + [ctypes.c_void_p] * arrays + [ctypes.c_int32]
+    for function in (kernels.spike_dense_forward, kernels.spike_dense_backward):
+        function.argtypes = [
+            ctypes.c_int32,
+            ctypes.POINTER(CDenseShape),
+            *[ctypes.c_void_p] * 4,
+            ctypes.c_int32,
+        ]
     return kernels

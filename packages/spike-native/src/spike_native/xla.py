@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _FORWARD = "spike_native_forward"
 _BACKWARD = "spike_native_backward"
+_DENSE_FORWARD = "spike_native_dense_forward"
+_DENSE_BACKWARD = "spike_native_dense_backward"
 
 
 @cache
@@ -35,6 +37,8 @@ def _jax():
     for target, handler in (
         (_FORWARD, kernels.spike_xla_forward),
         (_BACKWARD, kernels.spike_xla_backward),
+        (_DENSE_FORWARD, kernels.spike_xla_dense_forward),
+        (_DENSE_BACKWARD, kernels.spike_xla_dense_backward),
     ):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler), platform="cpu")
     return jax
@@ -140,3 +144,64 @@ def backward(
     )
     by_batch = jax.numpy.reshape(by_lane, (count, lanes // features, features))
     return xs_grad, jax.numpy.sum(by_batch, axis=1), first
+
+
+def dense_forward(xs: jax.Array, weights: jax.Array, bias: jax.Array) -> jax.Array:
+    """Apply a dense layer to an input of mostly zeros; see the function on arrays.
+
+    Parameters
+    ----------
+    xs
+        Input, `[rows, inputs]`, float32 or float64.
+    weights, bias
+        `[inputs, outputs]` and `[outputs]`, of the dtype of `xs`.
+
+    Returns
+    -------
+    Array
+        ``xs @ weights + bias``, `[rows, outputs]`.
+
+    Raises
+    ------
+    ImportError
+        If jax is not installed.
+    """
+    jax = _jax()
+    call = jax.ffi.ffi_call(
+        _DENSE_FORWARD,
+        _results(xs, (*xs.shape[:-1], bias.shape[-1])),
+        vmap_method="broadcast_all",
+    )
+    (ys,) = call(xs, weights, bias)
+    return ys
+
+
+def dense_backward(xs: jax.Array, ys_grad: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Run the reverse of `dense_forward` with respect to weights and bias.
+
+    Parameters
+    ----------
+    xs
+        As given to `dense_forward`.
+    ys_grad
+        Cotangent of its output.
+
+    Returns
+    -------
+    tuple
+        Cotangents of `weights` and of `bias`.
+
+    Raises
+    ------
+    ImportError
+        If jax is not installed.
+    """
+    jax = _jax()
+    outputs = ys_grad.shape[-1]
+    call = jax.ffi.ffi_call(
+        _DENSE_BACKWARD,
+        _results(xs, (xs.shape[-1], outputs), (outputs,)),
+        vmap_method="broadcast_all",
+    )
+    by_weights, by_bias = call(xs, ys_grad)
+    return by_weights, by_bias
