@@ -7,13 +7,11 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from flax import nnx
 
 from . import _check
-from ._scan import Scan
+from ._chunks import run_in_chunks
+from ._fused import run_fastest
 from ._strategy import Strategy
-from ._variable import Frozen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,43 +55,5 @@ class Checkpointed(Strategy):
 
     def run(self, net: Any, xs: jax.Array, state: Any) -> tuple[Any, jax.Array]:
         """See `Strategy.run`."""
-        n_steps = xs.shape[0]
-        chunk = self.chunk or max(1, math.ceil(math.sqrt(n_steps)))
-        whole = n_steps // chunk
-        run_chunk, changing = _as_function(net)
-        carry, parts = (changing, state), []
-        if whole:
-            blocks = xs[: whole * chunk].reshape(whole, chunk, *xs.shape[1:])
-            carry, ys = jax.lax.scan(run_chunk, carry, blocks)
-            parts.append(ys.reshape(whole * chunk, *ys.shape[2:]))
-        if n_steps % chunk or not whole:
-            carry, ys = run_chunk(carry, xs[whole * chunk :])
-            parts.append(ys)
-        changing, state = carry
-        if isinstance(net, nnx.Module):
-            nnx.update(net, changing)
-        return state, parts[0] if len(parts) == 1 else jnp.concatenate(parts)
-
-
-def _as_function(net):
-    """Return the run of a chunk as a pure function, and what it changes in the net."""
-    if not isinstance(net, nnx.Module):
-
-        def run_plain(carry, xs):
-            _, state = carry
-            state, ys = Scan().run(net, xs, state)
-            return ((), state), ys
-
-        return jax.checkpoint(run_plain), ()
-
-    # Parameters stay out of the carry, of which every chunk keeps a copy.
-    graph, fixed, changing = nnx.split(net, (nnx.Param, Frozen), ...)
-
-    def run(carry, xs):
-        changing, state = carry
-        copy = nnx.merge(graph, fixed, changing)
-        state, ys = Scan().run(copy, xs, state)
-        _, _, changing = nnx.split(copy, (nnx.Param, Frozen), ...)
-        return (changing, state), ys
-
-    return jax.checkpoint(run), changing
+        chunk = self.chunk or max(1, math.ceil(math.sqrt(xs.shape[0])))
+        return run_in_chunks(run_fastest, net, xs, state, chunk)

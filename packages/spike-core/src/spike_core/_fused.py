@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ._chunks import run_in_chunks
 from ._layers import run_layers
 from ._neuron.alif import ALIF
 from ._neuron.base import decay_and_gain
@@ -21,6 +22,8 @@ from ._neuron.leaky_integrator import LeakyIntegrator
 from ._neuron.lif import LIF
 from ._neuron.spiking import SpikingNeuron
 from ._scan import Scan
+from ._sequential import Sequential
+from ._sparse_dense import is_plain_linear, skip_zeros
 from ._strategy import Strategy
 from ._surrogate import (
     ATan,
@@ -37,6 +40,11 @@ from ._surrogate import (
     Tanh,
     Triangular,
 )
+from ._varying import alike
+
+# Bytes of a layer's signals over a chunk: those of a few layers lie in the cache.
+_CHUNK_BYTES = 2 << 20
+_MIN_CHUNK = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,25 +89,62 @@ class Fused(Strategy):
                 )
             return run_fused(native, neuron, xs, state)
 
-        return run_layers(net, xs, state, run_neuron)
+        return run_layers(skip_zeros(net), xs, state, run_neuron)
 
 
 @dataclasses.dataclass(frozen=True)
 class Auto(Strategy):
-    """What `strategy="auto"` does: a kernel where there is one, else the scan."""
+    """What `strategy="auto"` does: kernels where there are some, else the scan.
+
+    A `Sequential` of which all is known, `nnx.Linear` and neurons with a kernel, runs
+    in chunks of time that stay in the cache from the first layer to the last.
+    """
 
     def run(self, net: Any, xs: jax.Array, state: Any) -> tuple[Any, jax.Array]:
         """See `Strategy.run`."""
-        if jax.default_backend() != "cpu" or find_spec("spike_native") is None:
+        if not _has_kernels():
             return Scan().run(net, xs, state)
-        native, scan = _native(), Scan()
+        chunk = _chunk(net, xs, state)
+        if chunk >= xs.shape[0]:
+            return run_fastest(net, xs, state)
+        return run_in_chunks(run_fastest, net, xs, state, chunk)
 
-        def run_neuron(name, neuron, xs, state):
-            if why_not(neuron):
-                return scan.run_neuron(name, neuron, xs, state)
-            return run_fused(native, neuron, xs, state)
 
-        return run_layers(net, xs, state, run_neuron)
+def run_fastest(net: Any, xs: jax.Array, state: Any) -> tuple[Any, jax.Array]:
+    """Run layer by layer, each with a kernel if there is one."""
+    if not _has_kernels():
+        return Scan().run(net, xs, state)
+    native, scan = _native(), Scan()
+
+    def run_neuron(name, neuron, xs, state):
+        if why_not(neuron):
+            return scan.run_neuron(name, neuron, xs, state)
+        return run_fused(native, neuron, xs, state)
+
+    return run_layers(skip_zeros(net), xs, state, run_neuron)
+
+
+def _has_kernels():
+    return jax.default_backend() == "cpu" and find_spec("spike_native") is not None
+
+
+def _chunk(net, xs, state):
+    """Return the steps of a chunk; all, if something in the net is not known."""
+    n_steps = xs.shape[0]
+    if not _is_known(net):
+        return n_steps
+    rows = jax.tree.leaves((jax.ShapeDtypeStruct(xs.shape[1:], xs.dtype), state))
+    widest = max(1, *(row.size * row.dtype.itemsize for row in rows))
+    chunk = max(_MIN_CHUNK, _CHUNK_BYTES // widest)
+    # One without a remainder, where there is one: the chunk is compiled once then.
+    fitting = (c for c in range(chunk, chunk // 2, -1) if n_steps % c == 0)
+    return next(fitting, chunk)
+
+
+def _is_known(layer):
+    if type(layer) is Sequential:
+        return all(map(_is_known, layer.layers))
+    return is_plain_linear(layer) or not why_not(layer)
 
 
 def _native() -> ModuleType:
@@ -136,29 +181,12 @@ def run_fused(
     rows = [jnp.broadcast_to(r.astype(dtype), like.shape).ravel() for r in rows]
     lanes = [leaf.astype(dtype).ravel() for leaf in leaves]
     inputs = xs.astype(dtype).reshape(xs.shape[0], lanes[0].size)
-    ys, last = _over_time(kernel, *_alike(inputs, jnp.stack(rows), jnp.stack(lanes)))
+    ys, last = _over_time(kernel, *alike(inputs, jnp.stack(rows), jnp.stack(lanes)))
     after = [
         row.reshape(leaf.shape).astype(leaf.dtype)
         for row, leaf in zip(last, leaves, strict=True)
     ]
     return jax.tree.unflatten(tree, after), ys.reshape(xs.shape).astype(xs.dtype)
-
-
-def _alike(*arrays):
-    """Let all arrays vary over the same axes of a `shard_map`."""
-    axes = frozenset().union(*map(_varying, arrays))
-    return [
-        jax.lax.pcast(array, tuple(axes - _varying(array)), to="varying")
-        for array in arrays
-    ]
-
-
-def _varying(array):
-    kind = jax.typeof(array)
-    # The attribute's name depends on the version of jax.
-    if hasattr(kind, "vma"):
-        return kind.vma
-    return kind.manual_axis_type.varying
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
