@@ -340,6 +340,8 @@ def test_fortran_program_as_engine(work, monkeypatch):
         (["fit", "rest.npy", "--picks", "eeg"], "needs a file that MNE reads"),
         (["fit", "rest.npy", "--highpass", "1"], "needs a sampling rate"),
         (["fit", "rest.npy", "--backend", "cobol"], "`backend"),
+        (["fit", "wide.npy"], "X.T"),
+        (["fit", "nothing.npy"], "`path` must be a file"),
         (["info", "nothing"], "there is no 'nothing'"),
         (["inptu.param"], "'inptu.param' is not a file"),
         (["rest.npy"], "must hold `files`"),
@@ -352,6 +354,7 @@ def test_fortran_program_as_engine(work, monkeypatch):
 )
 def test_bad_input_is_explained(work, words, message, capsys):
     Path("old.npz").write_text("x")
+    np.save("wide.npy", np.zeros((3, 500)))
     before = sorted(os.listdir())
     assert run(*words) == 2
     assert message in capsys.readouterr().err
@@ -366,6 +369,19 @@ def test_help_teaches(command, capsys):
     shown = capsys.readouterr().out
     assert len(shown.splitlines()) > 8
     assert max(map(len, shown.splitlines())) < 100
+
+
+def test_help_loads_no_optional_package():
+    code = (
+        "import sys\nfrom amica_core.__main__ import main\n"
+        "try: main(['fit', '--help'])\nexcept SystemExit: pass\n"
+        "print({'torch', 'mne', 'matplotlib'} & set(sys.modules))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "keeps the best model" in shown.stdout
+    assert shown.stdout.endswith("set()\n")
 
 
 def test_interrupt_keeps_the_best_model(work, monkeypatch, capsys):

@@ -207,6 +207,17 @@ def test_eeglab_file_runs_and_its_loader_reads_the_result(work, X):
     assert output.LLt[2].mean() / 3 == pytest.approx(output.LL[-1], abs=1e-12)
 
 
+def test_mixing_is_frozen_when_the_file_says_sharing_or_not(work, X):
+    X.tofile("data.fdt")
+    path = parameter_file(Path("input.param"), "share_start 4\nshare_iter 8\n")
+    assert run_parameter_file(path) == 0
+    records = parse_log(Path("out/out.txt").read_text()).records
+    dets = [record.log_det_max for record in records]
+    still = [n + 1 for n in range(11) if dets[n] == dets[n + 1]]
+    # From iteration 4 on, wherever the remainder by 8 is at most 5.
+    assert still == [4, 5, 8, 9, 10, 11]
+
+
 def test_runs_can_be_repeated(work, X):
     X.tofile("data.fdt")
     for outdir in ("one", "two"):

@@ -38,14 +38,15 @@ class Plan:
     fixed: frozenset[str]
     rescale: bool
     fortran: bool
+    # The Fortran program holds `A` still around each comparison, sharing or not.
+    freeze: Sharing | None
 
     def freezes_mixing(self, iteration: int) -> bool:
-        """Tell whether `A` stays: the Fortran program's habit, sharing or not."""
-        sharing = self.sharing or Sharing()
+        """Tell whether `A` stays in this iteration."""
         return (
-            self.fortran
-            and iteration >= sharing.start
-            and iteration % sharing.interval <= 5
+            self.freeze is not None
+            and iteration >= self.freeze.start
+            and iteration % self.freeze.interval <= 5
         )
 
 

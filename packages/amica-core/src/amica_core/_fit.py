@@ -322,6 +322,7 @@ def _check_settings(
         fixed=frozenset(fixed),
         rescale=rescale,
         fortran=fortran,
+        freeze=(sharing or Sharing()) if fortran else None,
     )
     steps = (Newton() if newton else None) if isinstance(newton, bool) else newton
     return plan, Schedule.start(learning_rate, steps, stopping), code

@@ -1,7 +1,6 @@
 """Fits in files: NumPy archives without pickles, replaced as a whole or not at all."""
 
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._history import History
+from ._io.replacing import replacing
 from ._model import Model
 from ._result import Result
 from ._sphere import Sphering
@@ -78,17 +78,8 @@ def unpack(prefix: str, kind: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Write an archive beside `path`, then put it in its place."""
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.name}.", suffix=".part"
-    )
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(Path(path)) as part, open(part, "wb") as file:
+        np.savez(file, **arrays)
 
 
 def read_arrays(path: str | os.PathLike[str], format: str) -> dict[str, np.ndarray]:

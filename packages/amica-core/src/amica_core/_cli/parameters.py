@@ -1,6 +1,7 @@
 """From a parameter file to what the loop works on: settings, samples, first values."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,13 @@ def settings(p: ParameterFile) -> tuple[Plan, Schedule]:
         min_gradient=_positive(p["min_grad_norm"]) if p["use_grad_norm"] else None,
     )
     rejects = p["do_reject"] and p["numrej"] > 0
+    freeze = Sharing(max(1, p["share_start"]), p["share_iter"])
     plan = Plan(
         max_iter=p["max_iter"],
         rejection=Rejection(p["rejstart"], p["rejint"], p["numrej"], p["rejsig"])
         if rejects
         else None,
-        sharing=Sharing(p["share_start"], p["share_iter"], p["comp_thresh"])
+        sharing=replace(freeze, threshold=p["comp_thresh"])
         if p["share_comps"]
         else None,
         switching=None,
@@ -82,6 +84,7 @@ def settings(p: ParameterFile) -> tuple[Plan, Schedule]:
         fixed=frozenset(fixed),
         rescale=p["doscaling"],
         fortran=True,
+        freeze=freeze,
     )
     return plan, Schedule.start(rates, newton, stopping)
 
