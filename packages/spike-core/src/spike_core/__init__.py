@@ -3,6 +3,7 @@
 from importlib.metadata import version as _version
 
 from . import data as data
+from . import plasticity as plasticity
 from ._activity import LayerActivity as LayerActivity
 from ._activity import layer_activity as layer_activity
 from ._activity import layer_outputs as layer_outputs
