@@ -13,6 +13,9 @@ from ._encoder import encode_delta as encode_delta
 from ._encoder import encode_latency as encode_latency
 from ._encoder import encode_population as encode_population
 from ._encoder import encode_rate as encode_rate
+from ._evaluate import evaluate as evaluate
+from ._fit import History as History
+from ._fit import fit as fit
 from ._fused import Fused as Fused
 from ._graph import Graph as Graph
 from ._graph import GraphState as GraphState
