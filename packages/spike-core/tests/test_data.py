@@ -171,6 +171,10 @@ def test_tells_what_lies_outside():
         bin_recordings([], **GRID)
     with pytest.raises(TypeError, match="`labels` must be integers"):
         bin_recordings([(Events([0.5], [0]), 0.5)], **GRID)
+    with pytest.raises(TypeError, match="`recordings` must have a length"):
+        bin_recordings(iter(recordings), **GRID)
+    with pytest.raises(TypeError, match="recording 1: cannot unpack"):
+        bin_recordings([recordings[0], 7], **GRID)
 
 
 def test_selects_samples():

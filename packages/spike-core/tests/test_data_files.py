@@ -23,10 +23,12 @@ from spike_core.data import (
     split_by_group,
     ssc,
     unpack,
+    verify,
 )
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed")
 
+RNG = np.random.default_rng(0)
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 DIGITS = SHARED / "spoken_digits" / "fsdd_spikes_140ch_test.h5"
 shared = pytest.mark.skipif(
@@ -106,6 +108,15 @@ def test_workers_open_the_file_themselves(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert recordings[299][1] == 299
     assert not inherited[0] and recordings._process == -1
+
+
+@shared
+def test_spoken_digits_are_what_was_published():
+    lines = (SHARED / "SHA256SUMS").read_text().splitlines()
+    (digits,) = (line.split()[0] for line in lines if line.endswith(DIGITS.name))
+    verify(DIGITS, f"sha256:{digits}")
+    with pytest.raises(ValueError, match=r"140ch_test\.h5 is not the file that was"):
+        verify(DIGITS, f"sha256:{digits[::-1]}")
 
 
 @shared
@@ -194,8 +205,9 @@ def test_refuses_a_truncated_archive_and_leaves_nothing(tmp_path, kind, checked)
 
 def test_refuses_bad_arguments_of_unpack(tmp_path):
     path, checksum = make_archive(tmp_path, "zip")
-    with pytest.raises(FileNotFoundError, match=r"no file .*absent"):
-        unpack(tmp_path / "absent.zip", tmp_path / "new")
+    for sums in (None, checksum):
+        with pytest.raises(FileNotFoundError, match=r"no file .*absent"):
+            unpack(tmp_path / "absent.zip", tmp_path / "new", checksum=sums)
     for wrong in ("1503a5064faa34311c398fb0a1ed0a6f", "sha1:00", "md5:00", "sha256"):
         with pytest.raises(ValueError, match="`checksum` must be"):
             unpack(path, tmp_path / "new", checksum=wrong)
@@ -409,3 +421,19 @@ def test_real_gestures(unpacked):
     assert data.values.sum(axis=(1, 2, 3, 4)).tolist() == sizes
     with pytest.raises(ValueError, match="not on a sensor"):
         FileRecordings(paths, range(10), shape=(64, 128, 2))[0]
+
+
+def test_readers_agree_with_tonic(unpacked, tmp_path):
+    tonic = pytest.importorskip("tonic", reason="tonic is not installed")
+    kind = np.dtype([("x", int), ("y", int), ("t", int), ("p", int)])
+    wrapped = tmp_path / "wrapped.bin"
+    x, y = RNG.integers(0, 34, (2, 200))
+    y[::9] = 240
+    events = zip(x, y, x % 2, range(0, 20_000, 100), strict=True)
+    wrapped.write_bytes(b"".join(bin_event(*map(int, event)) for event in events))
+    for path in (*sorted(unpacked.glob("nmnist_small/Test/*/*.bin"))[::20], wrapped):
+        theirs = tonic.io.read_mnist_file(str(path), dtype=kind)
+        (times, channels), _ = FileRecordings([path], [0], shape=(34, 34, 2))[0]
+        np.testing.assert_array_equal(times, theirs["t"] / 1000)
+        want = (theirs["y"] * 34 + theirs["x"]) * 2 + theirs["p"]
+        np.testing.assert_array_equal(channels, want)

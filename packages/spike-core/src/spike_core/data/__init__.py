@@ -1,6 +1,7 @@
 """Recordings of events, on the host and a batch at a time on the device."""
 
 from ._archive import unpack as unpack
+from ._archive import verify as verify
 from ._augmentation import drop_spikes as drop_spikes
 from ._augmentation import shift_time as shift_time
 from ._batches import Batch as Batch

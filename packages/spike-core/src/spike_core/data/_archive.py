@@ -74,10 +74,10 @@ def unpack(
     ['labels.txt']
     """
     archive = Path(archive).expanduser()
-    if not archive.is_file():
-        raise FileNotFoundError(f"there is no file {archive}")
     if checksum is not None:
         verify(archive, checksum)
+    if not archive.is_file():
+        raise FileNotFoundError(f"there is no file {archive}")
     with staging(folder) as stage:
         try:
             _extract(archive, stage)
@@ -88,8 +88,35 @@ def unpack(
         return move_into(folder, sorted(stage.iterdir()))
 
 
-def verify(path: Path, checksum: str) -> None:
-    """Refuse a file whose checksum is another one."""
+def verify(path: str | os.PathLike[str], checksum: str) -> None:
+    """Refuse a file whose checksum is another one.
+
+    Parameters
+    ----------
+    path
+        The file.
+    checksum
+        ``"sha256:..."`` or ``"md5:..."``, in hexadecimal.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the checksum of the file is another one.
+
+    Examples
+    --------
+    >>> import hashlib, pathlib, tempfile
+    >>> from spike_core.data import verify
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "spikes.bin")
+    ...     _ = path.write_bytes(b"spikes")
+    ...     verify(path, f"sha256:{hashlib.sha256(b'spikes').hexdigest()}")
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
     kind, _, digits = checksum.partition(":")
     sizes = {"md5": 32, "sha256": 64}
     if kind not in sizes or len(digits) != sizes[kind]:

@@ -46,7 +46,8 @@ def batches(
     """Go through the samples once, a batch at a time on the device.
 
     Bits travel as bits and are unpacked on the device. The next batch is under way
-    while the current one is used, so that two of them are on the device.
+    while the current one is used; up to three are on the device at a time, the one of
+    the turn before among them until it is let go.
 
     The order depends on `seed` and `epoch` alone. A run that stopped after `k` batches
     of an epoch goes on with the same seed and epoch and ``start=k``.

@@ -26,7 +26,7 @@ class Recordings(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SpikeData:
     """Spikes and labels of many samples, on the host, eight cells a byte.
 
@@ -204,8 +204,8 @@ def bin_recordings(
     Raises
     ------
     TypeError, ValueError
-        As `bin_events` does, with the recording named; and if there are no recordings
-        or a label is not an integer.
+        As `bin_events` does, with the recording named; and if there are no recordings,
+        one is not a pair, or a label is not an integer.
 
     Warns
     -----
@@ -230,6 +230,11 @@ def bin_recordings(
     SpikeData(2 samples, 6 steps of 5 ms, 5 channels, bits)
     """
     grid = grid_of(duration, n_steps, n_channels)
+    if not hasattr(recordings, "__len__"):
+        raise TypeError(
+            "`recordings` must have a length, such as a list has, "
+            f"got {type(recordings).__name__}"
+        )
     n = len(recordings)
     if n == 0:
         raise ValueError("`recordings` must have at least one, got none")
@@ -242,13 +247,15 @@ def bin_recordings(
         from tqdm.auto import tqdm  # pyrefly: ignore [untyped-import]
 
         recordings = tqdm(recordings, "binning", delay=2, unit=" recordings")
-    for i, (events, label) in enumerate(recordings):
+    for i, recording in enumerate(recordings):
         try:
+            events, label = recording
             times, channels = checked(events)
             cells = cells_of(times, channels, grid)
             values[i] = counts_of(cells, grid) if counts else _bits_of(cells, grid)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"recording {i}: {error}") from error
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"recording {i}: {error}") from error
         labels.append(label)
         lengths[i] = cells.max(initial=0) // width + 1
         n_events[i], n_outside[i] = times.size, times.size - cells.size
