@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from spike_core import LIF, ATan, FastSigmoid, LeakyIntegrator, Sequential
+from spike_core import ALIF, LIF, ATan, FastSigmoid, LeakyIntegrator, Sequential
 from spike_eprop import value_and_grad
 
 TOLERANCE = {jnp.float32: 1e-5, jnp.float64: 1e-11}
@@ -65,81 +65,102 @@ def data(steps, batch, inputs, outputs, dtype, seed=0):
     return jnp.asarray(xs, dtype), jnp.asarray(targets, dtype)
 
 
-def lif_network(dtype, readout_tau=10.0, **lif):
+def network(dtype, neuron=LIF, readout_tau=10.0, **settings):
     rngs = nnx.Rngs(0)
-    settings = {"tau": 15.0, "threshold": 0.2, "trainable": ("tau", "threshold")}
+    usual = {"tau": 15.0, "threshold": 0.2, "trainable": ("tau", "threshold")}
     return Sequential(
         nnx.Linear(5, 7, rngs=rngs, param_dtype=dtype),
-        LIF(7, param_dtype=dtype, **(settings | lif)),
+        neuron(7, param_dtype=dtype, **(usual | settings)),
         nnx.Linear(7, 3, rngs=rngs, param_dtype=dtype),
         LeakyIntegrator(3, tau=readout_tau, trainable=("tau",), param_dtype=dtype),
     )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "lif"),
-    [
-        (jnp.float32, {"reset": "subtract"}),
-        (jnp.float64, {"reset": "zero", "surrogate": FastSigmoid(5.0)}),
-        (jnp.float64, {"reset": "none", "tau": np.linspace(5, 30, 7)}),
-        (jnp.float64, {"reset": "subtract", "detach_reset": True}),
-        (
-            jnp.float64,
-            {
-                "reset": "value",
-                "v_reset": np.linspace(-0.1, 0, 7),
-                "trainable": ("tau", "threshold", "v_reset", "slope"),
-            },
-        ),
-        (
-            jnp.float64,
-            {
-                "reset": "subtract",
-                "refractory": 2,
-                "threshold": np.linspace(0.1, 0.3, 7),
-            },
-        ),
-    ],
-    ids=["subtract-float32", "zero", "none", "detached", "value", "refractory"],
-)
-def test_one_hidden_layer_has_the_gradient_of_backpropagation(dtype, lif):
-    net = lif_network(dtype, **lif)
-    xs, targets = data(40, (4,), 5, 3, dtype)
-    found = by_traces(net, xs, targets)
-    assert_same(found, backprop(net, xs, targets, squared), TOLERANCE[dtype])
+class Case(NamedTuple):
+    """A neuron, and how it is run: all differ, for a compilation is what costs."""
+
+    neuron: type
+    settings: dict
+    dtype: type = jnp.float64
+    batch: tuple = (4,)
+    mask: tuple | None = None  # its shape
+    goes_on: bool = False  # from a state other than the initial one
 
 
-def test_a_readout_may_have_one_leak_a_unit():
-    net = lif_network(jnp.float64, readout_tau=np.array([3.0, 10.0, 30.0]))
-    xs, targets = data(40, (4,), 5, 3, jnp.float64)
-    found = by_traces(net, xs, targets)
-    assert_same(found, backprop(net, xs, targets, squared), 1e-11)
+CASES = {
+    "subtract, float32": Case(LIF, {"reset": "subtract"}, jnp.float32),
+    "none, every leak its own, steps masked": Case(
+        LIF,
+        {
+            "reset": "none",
+            "tau": np.linspace(5, 30, 7),
+            "readout_tau": np.array([3.0, 10.0, 30.0]),
+        },
+        mask=(30,),
+    ),
+    "detached, two batch axes, examples masked": Case(
+        LIF,
+        {"reset": "subtract", "detach_reset": True},
+        batch=(2, 3),
+        mask=(30, 2, 3),
+    ),
+    "value, no batch axis": Case(
+        LIF,
+        {
+            "reset": "value",
+            "v_reset": np.linspace(-0.1, 0, 7),
+            "trainable": ("tau", "threshold", "v_reset", "slope"),
+        },
+        batch=(),
+    ),
+    "zero, refractory, from a state": Case(
+        LIF,
+        {
+            "reset": "zero",
+            "refractory": 2,
+            "threshold": np.linspace(0.1, 0.3, 7),
+            "surrogate": FastSigmoid(5.0),
+        },
+        goes_on=True,
+    ),
+    "adaptive": Case(
+        ALIF,
+        {
+            "reset": "subtract",
+            "trainable": ("tau", "threshold", "beta", "tau_adaptation"),
+        },
+    ),
+}
 
 
-def test_readouts_without_memory_and_of_several_layers():
-    rngs = nnx.Rngs(1)
+@pytest.mark.parametrize("name", CASES)
+def test_one_hidden_layer_has_the_gradient_of_backpropagation(name):
+    case = CASES[name]
+    net = network(case.dtype, case.neuron, **case.settings)
+    xs, targets = data(30, case.batch, 5, 3, case.dtype)
+    mask = state = None
+    if case.mask is not None:
+        mask = jnp.asarray(np.random.default_rng(5).random(case.mask) < 0.5)
+    if case.goes_on:
+        step = jax.jit(lambda x: net(net.initial_state(case.batch), x)[0])
+        state = step(3 * xs[0])
+    found = by_traces(net, xs, targets, mask, state=state)
+    wanted = backprop(net, xs, targets, squared, mask, state)
+    assert_same(found, wanted, TOLERANCE[case.dtype])
+
+
+def test_a_readout_without_memory_and_weights_that_are_shared():
     dtype = jnp.float64
+    rngs = nnx.Rngs(3)
+    square = nnx.Linear(5, 5, rngs=rngs, param_dtype=dtype)
     net = Sequential(
-        nnx.Linear(5, 7, rngs=rngs, param_dtype=dtype),
-        LIF(7, threshold=0.2, trainable=("tau",), param_dtype=dtype),
-        nnx.Linear(7, 6, rngs=rngs, param_dtype=dtype),
+        square,
+        LIF(5, threshold=0.2, trainable=("tau",), param_dtype=dtype),
+        square,
         jax.nn.tanh,
-        nnx.Linear(6, 3, rngs=rngs, param_dtype=dtype),
+        nnx.Linear(5, 3, rngs=rngs, param_dtype=dtype),
     )
-    xs, targets = data(30, (4,), 5, 3, dtype)
-    found = by_traces(net, xs, targets)
-    assert_same(found, backprop(net, xs, targets, squared), 1e-11)
-
-
-def test_layers_may_follow_a_leaky_readout():
-    rngs = nnx.Rngs(1)
-    dtype = jnp.float64
-    net = Sequential(
-        *lif_network(dtype).layers,
-        jax.nn.tanh,
-        nnx.Linear(3, 2, rngs=rngs, param_dtype=dtype),
-    )
-    xs, targets = data(30, (4,), 5, 2, dtype)
+    xs, targets = data(20, (4,), 5, 3, dtype)
     found = by_traces(net, xs, targets)
     assert_same(found, backprop(net, xs, targets, squared), 1e-11)
 
@@ -186,7 +207,7 @@ class Habituating:
         return self.State(v, fatigue, state.steps + 1), spikes
 
 
-def test_a_neuron_of_ones_own_needs_nothing_registered():
+def test_a_neuron_of_ones_own_and_layers_above_a_leaky_readout():
     dtype = jnp.float64
     rngs = nnx.Rngs(0)
     net = Sequential(
@@ -194,69 +215,50 @@ def test_a_neuron_of_ones_own_needs_nothing_registered():
         Habituating(7, dtype),
         nnx.Linear(7, 3, rngs=rngs, param_dtype=dtype),
         LeakyIntegrator(3, param_dtype=dtype),
+        jax.nn.tanh,
+        nnx.Linear(3, 2, rngs=rngs, param_dtype=dtype),
     )
-    xs, targets = data(40, (4,), 5, 3, dtype)
+    xs, targets = data(30, (4,), 5, 2, dtype)
     found = by_traces(net, xs, targets)
     assert_same(found, backprop(net, xs, targets, squared), 1e-11)
 
 
-@pytest.mark.parametrize("batch", [(), (2, 3)])
-def test_any_number_of_batch_axes(batch):
-    net = lif_network(jnp.float64)
-    xs, targets = data(20, batch, 5, 3, jnp.float64)
-    found = by_traces(net, xs, targets)
-    assert_same(found, backprop(net, xs, targets, squared), 1e-11)
+@pytest.fixture(scope="module")
+def small():
+    """A compiled layer of neurons, a function of input, targets and mask."""
+    net = Sequential(nnx.Linear(5, 3, rngs=nnx.Rngs(0)), LIF(3, threshold=0.05))
+    return jax.jit(
+        lambda xs, targets, mask: value_and_grad(net, xs, targets, squared, mask=mask)
+    )
 
 
-@pytest.mark.parametrize("shape", [(20,), (20, 4)])
-def test_a_mask_weighs_steps_and_examples(shape):
-    net = lif_network(jnp.float64)
-    xs, targets = data(20, (4,), 5, 3, jnp.float64)
-    mask = jnp.asarray(np.random.default_rng(5).random(shape) < 0.5)
-    found = by_traces(net, xs, targets, mask)
-    assert_same(found, backprop(net, xs, targets, squared, mask), 1e-11)
-
-
-def test_a_sequence_may_start_from_a_state():
-    net = lif_network(jnp.float64)
-    xs, targets = data(20, (4,), 5, 3, jnp.float64)
-    state, _ = net(net.initial_state((4,)), 3 * xs[0])
-    found = by_traces(net, xs, targets, state=state)
-    assert_same(found, backprop(net, xs, targets, squared, state=state), 1e-11)
-
-
-@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64])
-def test_spikes_of_any_dtype_are_input(dtype):
-    net = lif_network(jnp.float32, threshold=0.05)
-    spikes = np.random.default_rng(0).random((20, 4, 5)) < 0.5
-    _, targets = data(20, (4,), 5, 3, jnp.float32)
-    found = value_and_grad(net, spikes.astype(dtype), targets, squared)
-    wanted = value_and_grad(net, jnp.asarray(spikes, jnp.float32), targets, squared)
+@pytest.mark.parametrize("dtype", [bool, np.int64])
+def test_spikes_of_any_dtype_are_input(small, dtype):
+    spikes = np.random.default_rng(0).random((10, 4, 5)) < 0.5
+    _, targets = data(10, (4,), 5, 3, jnp.float32)
+    mask = jnp.ones(10, jnp.float32)
+    found = small(spikes.astype(dtype), targets, mask)
+    wanted = small(jnp.asarray(spikes, jnp.float32), targets, mask)
     jax.tree.map(np.testing.assert_array_equal, found, wanted)
 
 
-def test_what_is_frozen_has_no_gradient():
-    net = lif_network(jnp.float32, trainable=("tau",))
+def test_a_mask_of_zeros_under_jit_gives_zeros(small):
     xs, targets = data(10, (4,), 5, 3, jnp.float32)
-    _, gradients = value_and_grad(net, xs, targets, squared)
+    for leaf in jax.tree.leaves(small(xs, targets, jnp.zeros(10, jnp.float32))):
+        assert not np.asarray(leaf).any()
+
+
+def test_what_is_frozen_has_no_gradient():
+    net = network(jnp.float32, trainable=("tau",))
+    xs, targets = data(10, (4,), 5, 3, jnp.float32)
+    _, gradients = jax.eval_shape(
+        lambda xs, targets: value_and_grad(net, xs, targets, squared), xs, targets
+    )
     assert list(gradients["layers"][1]) == ["log_tau"]
 
 
-def test_the_gradient_of_shared_weights_is_summed():
-    dtype = jnp.float64
-    rngs = nnx.Rngs(3)
-    square = nnx.Linear(5, 5, rngs=rngs, param_dtype=dtype)
-    net = Sequential(
-        square, LIF(5, threshold=0.2, param_dtype=dtype), square,
-        LeakyIntegrator(5, param_dtype=dtype),
-    )  # fmt: skip
-    xs, targets = data(20, (4,), 5, 5, dtype)
-    found = by_traces(net, xs, targets)
-    assert_same(found, backprop(net, xs, targets, squared), 1e-11)
-
-
 def test_memory_does_not_grow_with_time():
-    net = lif_network(jnp.float32)
+    net = network(jnp.float32, reset="subtract")
 
     def scratch(steps):
         xs, targets = data(steps, (4,), 5, 3, jnp.float32)
@@ -338,6 +340,9 @@ def test_a_layer_that_is_not_covered_is_named(layers, message):
         value_and_grad(net, xs, xs, squared)
 
 
+NET = network(jnp.float32, reset="subtract")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -366,18 +371,10 @@ def test_a_layer_that_is_not_covered_is_named(layers, message):
 )
 def test_bad_input_is_refused(change, error, message):
     good = {
-        "net": lif_network(jnp.float32),
+        "net": NET,
         "xs": jnp.ones((10, 4, 5), jnp.float32),
         "targets": jnp.zeros((10, 4, 3), jnp.float32),
         "loss": squared,
     }
     with pytest.raises(error, match=message):
         value_and_grad(**(good | change))
-
-
-def test_a_mask_of_zeros_under_jit_gives_zeros():
-    net = lif_network(jnp.float32)
-    xs, targets = data(10, (4,), 5, 3, jnp.float32)
-    run = jax.jit(lambda mask: value_and_grad(net, xs, targets, squared, mask=mask))
-    for leaf in jax.tree.leaves(run(jnp.zeros(10, jnp.float32))):
-        assert not np.asarray(leaf).any()
