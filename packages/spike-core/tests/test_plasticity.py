@@ -13,39 +13,28 @@ RNG = np.random.default_rng(0)
 # ---- Tsodyks-Markram
 
 
-def train(n_steps, every):
-    spikes = np.zeros((n_steps, 1))
-    spikes[every - 1 :: every] = 1
-    return jnp.asarray(spikes)
-
-
-@pytest.mark.parametrize(
-    ("release", "tau_f", "tau_d", "every", "dt"),
-    [
-        (0.2, 1500.0, 200.0, 50, 1.0),
-        (0.5, 50.0, 800.0, 20, 0.5),
-        (0.1, 1e-3, 300.0, 7, 2.0),
-    ],
-)
-def test_regular_spikes_reach_the_steady_state(release, tau_f, tau_d, every, dt):
+@pytest.mark.parametrize("dt", [0.5, 2.0])
+def test_regular_spikes_reach_the_steady_state(dt):
+    release = np.array([0.2, 0.5, 0.1])
+    tau_f, tau_d = np.array([150.0, 50.0, 1e-3]), np.array([20.0, 80.0, 30.0])
     synapse = TsodyksMarkram(
-        1,
+        3,
         release=release,
         tau_facilitation=tau_f,
         tau_depression=tau_d,
         dt=dt,
         param_dtype=jnp.float64,
     )
-    n = int(30 * max(tau_f, tau_d) / dt / every) + 2
-    state, ys = unroll(synapse, train(n * every, every))
-    interval = every * dt
-    f, d = np.exp(-interval / tau_f), np.exp(-interval / tau_d)
+    spikes = np.zeros((9600, 3))
+    spikes[31::32] = 1
+    state, ys = unroll(synapse, jnp.asarray(spikes))
+    f, d = np.exp(-32 * dt / tau_f), np.exp(-32 * dt / tau_d)
     u = release / (1 - (1 - release) * f)
     r = (1 - d) / (1 - (1 - u) * d)
-    np.testing.assert_allclose(ys[-1, 0], u * r, rtol=1e-9)
-    np.testing.assert_allclose(state.r[0], r * (1 - u), rtol=1e-9)
-    np.testing.assert_allclose(ys[every - 1, 0], release, rtol=1e-12)  # the first
-    assert np.count_nonzero(ys) == n
+    np.testing.assert_allclose(ys[-1], u * r, rtol=1e-9)
+    np.testing.assert_allclose(state.r, r * (1 - u), rtol=1e-9)
+    np.testing.assert_allclose(ys[31], release, rtol=1e-12)  # the first
+    assert np.count_nonzero(ys) == spikes.sum()
 
 
 def test_is_the_solution_of_the_differential_equation():
@@ -86,10 +75,6 @@ def test_synapse_stands_in_a_network_and_learns():
     xs = jnp.asarray(RNG.integers(0, 2, (20, 3, 5)), jnp.float32)
     state, ys = unroll(net, xs)
     assert ys.shape == (20, 3, 2) and state[0].u.shape == (3, 5)
-    first, _ = unroll(net, xs[:10])
-    again, rest = unroll(net, xs[10:], first)
-    np.testing.assert_allclose(rest, ys[10:])
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), again, state)
     after, y = synapse(state[0], xs[0].astype(jnp.bfloat16))
     assert after.u.dtype == jnp.float32 and y.dtype == jnp.bfloat16
     assert jax.eval_shape(lambda: TsodyksMarkram(3).initial_state((2,))).u.shape == (
@@ -210,21 +195,13 @@ def test_all_pairs_count():
 
 def test_a_batch_shares_its_weights_and_averages():
     rule = STDP(0.03, 0.05, **WIDE)
-    pre, post = ((RNG.uniform(size=(40, 2, 5, n)) < 0.2) * 1.0 for n in (3, 2))
-    together = run(rule, np.zeros((3, 2)), pre, post, batch_shape=(2, 5))
-    alone = [
-        run(rule, np.zeros((3, 2)), pre[:, i, j], post[:, i, j]).weights
-        for i, j in ((0, 0), (1, 4))
-    ]
-    mean = run(
-        rule,
-        np.zeros((3, 2)),
-        np.stack([pre[:, 0, 0], pre[:, 1, 4]], 1),
-        np.stack([post[:, 0, 0], post[:, 1, 4]], 1),
-        batch_shape=(2,),
-    )
-    np.testing.assert_allclose(mean.weights, sum(alone) / 2, rtol=1e-12)
-    assert together.pre.shape == (2, 5, 3) and together.weights.shape == (3, 2)
+    pre, post = (RNG.uniform(size=(40, 2, 5, n)) < 0.2 for n in (3, 2))
+    state = run(rule, np.zeros((3, 2)), pre * 1.0, post * 1.0, batch_shape=(2, 5))
+    steps = np.arange(40)
+    change = window(steps[None, :] - steps[:, None], rule)
+    want = np.einsum("tabi,tu,uabj->ij", pre, change, post) / 10
+    np.testing.assert_allclose(state.weights, want, rtol=1e-10)
+    assert state.pre.shape == (2, 5, 3) and state.post.shape == (2, 5, 2)
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0])
@@ -310,7 +287,7 @@ def test_float32_weights_stay_float32(kind):
     rule = kind()
     state = rule.initial_state(jnp.zeros((2, 3), jnp.float32))
     reward = () if kind is STDP else (0.5,)
-    after = rule.step(state, jnp.ones(2, bool), jnp.ones(3, jnp.bfloat16), *reward)
+    after = jax.jit(rule.step)(state, np.ones(2, bool), np.ones(3, np.float16), *reward)
     assert {leaf.dtype for leaf in jax.tree.leaves(after)} == {jnp.dtype(jnp.float32)}
     jax.tree.map(lambda a, b: np.testing.assert_equal(a.shape, b.shape), after, state)
 
