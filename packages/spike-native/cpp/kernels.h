@@ -90,9 +90,24 @@ spike_status run_dense(const Args& args,
 }
 
 template <class T, class Schedule>
-spike_status run_dense_forward(const Dense<T>& args, int64_t workers, Schedule schedule) {
-  if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
-  const int64_t blocks = (args.shape.rows + kDenseRows - 1) / kDenseRows;
+spike_status run_dense_forward(Dense<T> args, int64_t workers, Schedule schedule) {
+  const spike_dense_shape& s = args.shape;
+  if (!valid(s)) return SPIKE_BAD_SHAPE;
+  const int64_t blocks = (s.rows + kDenseRows - 1) / kDenseRows;
+  const int64_t width = dense_width(s.outputs);
+  std::unique_ptr<T[]> padded;
+  if (width != s.outputs) {
+    const int64_t weights = s.outer * s.inputs, rows = weights + s.outer;
+    padded.reset(new (std::nothrow) T[rows * width]());
+    if (!padded) return SPIKE_OUT_OF_MEMORY;
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row = r < weights ? args.weights + r * s.outputs
+                                 : args.bias + (r - weights) * s.outputs;
+      std::copy(row, row + s.outputs, padded.get() + r * width);
+    }
+    args.weights = padded.get();
+    args.bias = padded.get() + weights * width;
+  }
   return run_dense(args, find_dense_kernel<T>().forward, blocks, workers, schedule);
 }
 

@@ -13,6 +13,11 @@ constexpr int64_t kForwardLanes = 1024;  // one page of float32 a row
 constexpr int64_t kBackwardLanes = 256;  // a chunk's scratch stays in the L2 cache
 constexpr int64_t kDenseRows = 64;       // of a dense layer's input in one task
 constexpr int64_t kDenseTile = 64;       // inputs, and outputs, of one task in reverse
+constexpr int64_t kDenseLanes = 16;      // outputs come in multiples of it, padded
+
+inline int64_t dense_width(int64_t outputs) {
+  return (outputs + kDenseLanes - 1) / kDenseLanes * kDenseLanes;
+}
 
 template <class T>
 struct SurrogateShape {
@@ -54,6 +59,7 @@ struct Kernel {
   int parameters, states;                     // rows
 };
 
+// Rows of weights and bias are padded to `dense_width(outputs)`.
 template <class T>
 struct Dense {
   spike_dense_shape shape;
