@@ -27,27 +27,26 @@ def recurrence():
     b = jnp.asarray(rng.normal(size=(64, 3, 2)))
     v0 = jnp.asarray(rng.normal(size=(3, 2)))
     block = jnp.asarray(rng.uniform(-0.6, 0.6, (64, 1, 2, 2)))
-    varying = jnp.asarray(rng.uniform(0, 1, (64, 1, 2)))
-    for a, reverse in ((varying[0], False), (block, True)):
-        time = P() if a.ndim < b.ndim else P("time")
+    constant = jnp.asarray(rng.uniform(0, 1, 2))
+    for a, reverse in ((constant, False), (block, True)):
+        plain = functools.partial(linear_recurrence, reverse=reverse)
         sharded = jax.shard_map(
-            functools.partial(linear_recurrence, reverse=reverse, axis_name="time"),
+            functools.partial(plain, axis_name="time"),
             mesh=mesh,
-            in_specs=(time, P("time"), P()),
+            in_specs=(P() if a.ndim < b.ndim else P("time"), P("time"), P()),
             out_specs=P("time"),
             check_vma=False,
         )
-        solvers = sharded, functools.partial(linear_recurrence, reverse=reverse)
-        found, expected = (
-            jax.jit(jax.grad(lambda *x, s=s: (s(*x) ** 3).sum(), argnums=(0, 1, 2)))(
-                a, b, v0
-            )
-            for s in solvers
-        )
-        assert_close(found, expected)
         compiled = jax.jit(sharded).lower(a, b, v0).compile()
         assert collectives(compiled) == 1, collectives(compiled)
-        assert_close(compiled(a, b, v0), solvers[1](a, b, v0))
+        found = compiled(a, b, v0), gradients_of(sharded, a, b, v0)
+        assert_close(found, (plain(a, b, v0), gradients_of(plain, a, b, v0)))
+
+
+def gradients_of(solve, *inputs):
+    return jax.jit(jax.grad(lambda *x: (solve(*x) ** 3).sum(), argnums=(0, 1, 2)))(
+        *inputs
+    )
 
 
 def network():
@@ -66,45 +65,49 @@ def squares(total, ys, start):
     return total + (ys**2 * (start + jnp.arange(len(ys)))[:, None, None]).sum()
 
 
-def run_and_count(strategy, expected_collectives):
-    xs = jnp.asarray(rng.normal(size=(64, 2, 4)))
-    run = jax.jit(lambda xs: unroll(network(), xs, strategy=strategy))
-    compiled = run.lower(xs).compile()
-    assert_close(compiled(xs), unroll(network(), xs, strategy=Scan()))
-    count = collectives(compiled)
-    assert count == expected_collectives, count
-
-
-def compare_gradients(strategy, folded=False):
+def gradients(strategy, folded=False):
+    """Return loss, outputs and gradients, and the collectives of it all."""
     graph, variables, rest = nnx.split(network(), nnx.Param, ...)
-    xs = jnp.asarray(rng.normal(size=(64, 2, 4)))
 
-    def loss(strategy, folded, variables, xs):
+    def loss(variables, xs):
         net = nnx.merge(graph, variables, rest)
         state, ys = unroll(net, xs, strategy=strategy)
         last = sum((leaf**2).sum() for leaf in jax.tree.leaves(state))
-        return last + (ys if folded else squares(0.0, ys, 0))
+        total = ys if folded else squares(0.0, ys, 0)
+        return last + total, (state, None if folded else ys)
 
-    def gradients(strategy, folded):
-        of = functools.partial(loss, strategy, folded)
-        return jax.jit(jax.value_and_grad(of, argnums=(0, 1)))(variables, xs)
+    run = jax.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))
+    return run(variables, XS)
 
-    assert_close(gradients(strategy, folded), gradients(Scan(), False))
+
+def collectives_forward(strategy):
+    run = jax.jit(lambda xs: unroll(network(), xs, strategy=strategy))
+    compiled = run.lower(XS).compile()
+    return compiled(XS), collectives(compiled)
 
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
     assert jax.device_count() == 8, jax.devices()
+    XS = jnp.asarray(rng.normal(size=(64, 2, 4)))
     recurrence()
     print("recurrence")
+    explicit = jax.make_mesh((8,), ("time",))
+    expected = gradients(Scan())
+    (_, outputs), _ = expected
+    assert_close(gradients(Associative(mesh=mesh)), expected)
     # One for each of the two neurons.
-    run_and_count(
-        Associative(mesh=jax.make_mesh((8,), ("time",))), expected_collectives=2
-    )
-    compare_gradients(Associative(mesh=mesh))
+    found, count = collectives_forward(Associative(mesh=explicit))
+    assert_close(found, outputs)
+    assert count == 2, count
     print("associative")
     # The same in the loop over chunks; one more puts the output in the order of time.
-    run_and_count(Chunked(16, mesh=mesh), expected_collectives=3)
+    found, count = collectives_forward(Chunked(16, mesh=explicit))
+    assert_close(found, outputs)
+    assert count == 3, count
     print("chunked")
-    compare_gradients(Chunked(16, squares, jnp.zeros(()), mesh=mesh), folded=True)
+    folding = Chunked(16, squares, jnp.zeros(()), mesh=mesh)
+    (value, (state, _)), slopes = gradients(folding, folded=True)
+    (wanted, (wanted_state, _)), wanted_slopes = expected
+    assert_close((value, state, slopes), (wanted, wanted_state, wanted_slopes))
     print("folded")

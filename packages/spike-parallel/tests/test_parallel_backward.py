@@ -28,9 +28,7 @@ NEURONS = {
         ("subtract", False, 0),
         ("subtract", True, 0),
         ("value", False, 0),
-        ("value", True, 2),
-        ("zero", False, 3),
-        ("none", False, 0),
+        ("zero", True, 3),
     ]
 } | {
     "ALIF subtract": functools.partial(ALIF, reset="subtract", threshold=0.3),

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from spike_core import Frozen, Strategy, run_layers
 
 from . import _check
@@ -164,6 +164,9 @@ class Chunked(Strategy):
         output = time if self.reduce is None else PartitionSpec()
         state, ys = run_sharded(run_pieces, net, chunks, state, mesh, time, output)
         if self.reduce is None:
+            if mesh.are_all_axes_explicit:
+                # Its chunks are cut over the devices, and no layout of the whole is.
+                ys = jax.reshard(ys, NamedSharding(mesh, PartitionSpec()))
             ys = ys.reshape(-1, *ys.shape[2:])
         return state, ys
 

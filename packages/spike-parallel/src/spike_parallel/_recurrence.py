@@ -110,12 +110,17 @@ def _two_level(a: Array, b: Array, v0: Array, reverse: bool) -> Array:
     def coefficient(i: Array) -> Array:
         return a if constant else at(a_chunks, i)
 
-    def advance(i: Array, v: Array) -> Array:
-        return algebra.apply(coefficient(i), v) + at(b_chunks, i)
+    def advance(i: Array, v: Array, b: Array) -> Array:
+        return algebra.apply(coefficient(i), v) + at(b, i)
 
     entry = v0[None]
     if chunks > 1:
-        ends = lax.fori_loop(0, length, advance, jnp.zeros_like(b_chunks[:, 0]))
+        ends = lax.fori_loop(
+            0,
+            length,
+            lambda i, v: advance(i, v, b_chunks),
+            jnp.zeros_like(b_chunks[:, 0]),
+        )
         if constant:
             across = jnp.broadcast_to(algebra.power(a, length), (chunks, *a.shape[1:]))
         else:
@@ -132,13 +137,15 @@ def _two_level(a: Array, b: Array, v0: Array, reverse: bool) -> Array:
             reverse=reverse,
         )[1]
 
+    # The states take the place of the input, row by row: no third array of that size.
     def write(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         v, out = carry
-        v = advance(i, v)
+        v = advance(i, v, out)
         row = length - 1 - i if reverse else i
         return v, lax.dynamic_update_index_in_dim(out, v, row, axis=1)
 
-    _, out = lax.fori_loop(0, length, write, (entry, jnp.zeros_like(b_chunks)))
+    entry = jnp.broadcast_to(entry, b_chunks[:, 0].shape)
+    _, out = lax.fori_loop(0, length, write, (entry, b_chunks))
     out = out.reshape(b_padded.shape)
     return out[out.shape[0] - steps :] if reverse else out[:steps]
 
