@@ -89,7 +89,12 @@ def linear(weight: Any, bias: Any = None, *, factor: float = 1.0) -> Any:
     """Return a layer of PyTorch's weights."""
     # ``[outputs, inputs]`` there, ``[inputs, outputs]`` here
     weights = (numbers(weight).T * factor).astype(np.float32)
-    layer: Any = nnx.Linear(*weights.shape, use_bias=bias is not None, rngs=nnx.Rngs(0))
+    layer: Any = nnx.Linear(
+        *weights.shape,
+        use_bias=bias is not None,
+        kernel_init=nnx.initializers.zeros,
+        rngs=nnx.Rngs(0),
+    )
     layer.kernel[...] = weights
     if bias is not None:
         layer.bias[...] = numbers(bias).astype(np.float32) * np.float32(factor)

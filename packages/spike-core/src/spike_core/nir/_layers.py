@@ -47,15 +47,18 @@ class Drive(nnx.Module):
     """What a membrane makes of its input current: the resistance times it.
 
     The membrane that follows is measured from its leak potential, so that it starts
-    at rest: its threshold and its reset are those of the graph less `v_leak`. A file
+    at rest: its threshold and its reset are those of the graph less `v_leak`. A graph
     that is written gets them back.
 
     Parameters
     ----------
     r
-        Resistance, a scalar or of the shape of one sample.
+        Resistance, a scalar or of the shape of one sample; times the step in seconds
+        before a membrane without a leak.
     v_leak
         Leak potential, likewise.
+    w_in
+        Weight of the input to a synapse before the membrane, likewise.
 
     Examples
     --------
@@ -65,15 +68,16 @@ class Drive(nnx.Module):
     [2.0, 2.0, 2.0]
     """
 
-    def __init__(self, r: Any, v_leak: Any = 0.0):
-        _check.number("r", r)
-        _check.number("v_leak", v_leak)
+    def __init__(self, r: Any, v_leak: Any = 0.0, w_in: Any = 1.0):
+        for name, value in (("r", r), ("v_leak", v_leak), ("w_in", w_in)):
+            _check.number(name, value)
         self.r = Frozen(jnp.asarray(r, jnp.float32))
         self.v_leak = Frozen(jnp.asarray(v_leak, jnp.float32))
+        self.w_in = Frozen(jnp.asarray(w_in, jnp.float32))
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Return ``r * x``; `x` is ``[*batch, *features]``."""
-        return broadcast(self.r[...], x) * x
+        """Return ``r * w_in * x``; `x` is ``[*batch, *features]``."""
+        return broadcast(self.r[...] * self.w_in[...], x) * x
 
 
 class Shift(nnx.Module):
@@ -316,7 +320,7 @@ def sum_pool(
     strides: Sequence[int] | None = None,
     padding: Any = "VALID",
 ) -> jax.Array:
-    """Sum over windows; as `flax.nnx.avg_pool`, the channels last.
+    """Sum over windows; the channels are last, as in `flax.nnx.avg_pool`.
 
     Parameters
     ----------
@@ -341,5 +345,36 @@ def sum_pool(
     >>> sum_pool(jnp.ones((1, 4, 4, 1)), (2, 2), (2, 2))[0, :, :, 0].tolist()
     [[4.0, 4.0], [4.0, 4.0]]
     """
-    mean = nnx.avg_pool(x, tuple(window_shape), strides, padding)
-    return mean * math.prod(window_shape)
+    batch = x.ndim - len(window_shape) - 1
+
+    def over_all(sizes):
+        return (1,) * batch + tuple(sizes) + (1,)
+
+    if not isinstance(padding, str):
+        padding = ((0, 0),) * batch + tuple(padding) + ((0, 0),)
+    return jax.lax.reduce_window(
+        x,
+        np.zeros((), x.dtype),
+        jax.lax.add,
+        over_all(window_shape),
+        over_all(strides or (1,) * len(window_shape)),
+        padding,
+    )
+
+
+def avg_pool(
+    x: jax.Array,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+) -> jax.Array:
+    """Average over windows, what pads them included; see `sum_pool`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from spike_core.nir import avg_pool
+    >>> avg_pool(jnp.ones((1, 4, 4, 1)), (2, 2), (2, 2))[0, :, :, 0].tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return sum_pool(x, window_shape, strides, padding) / math.prod(window_shape)
