@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from ._check import check_integer
-from ._fit import DensityName, fit
+from ._fit import DensityName, Solver, fit
 from ._model import Model
 from ._rejection import Rejection
 from ._result import Result
@@ -58,6 +58,9 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Whether channel means are subtracted.
     max_iter : int, default=2000
         Most iterations.
+    solver : {"em", "quasi_newton"}, default="em"
+        EM's own steps, or L-BFGS over all parameters, which needs several times fewer
+        iterations; see `amica_core.fit`.
     learning_rate : LearningRate or None, default=None
         Step sizes; None for `LearningRate()`.
     newton : Newton or bool, default=True
@@ -147,6 +150,7 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         sphering: SpheringKind = "symmetric",
         center: bool = True,
         max_iter: int = 2000,
+        solver: Solver = "em",
         learning_rate: LearningRate | None = None,
         newton: Newton | bool = True,
         stopping: Stopping | None = None,
@@ -171,6 +175,7 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.sphering = sphering
         self.center = center
         self.max_iter = max_iter
+        self.solver = solver
         self.learning_rate = learning_rate
         self.newton = newton
         self.stopping = stopping
@@ -214,6 +219,7 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             sphering=self.sphering,
             center=self.center,
             max_iter=self.max_iter,
+            solver=self.solver,
             learning_rate=self.learning_rate,
             newton=self.newton,
             stopping=self.stopping,

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ._coordinates import Curvature
 from ._em import LoopState
 from ._group import Group
 from ._history import History
 from ._model import Model
+from ._quasi_newton import Search
 from ._schedule import Schedule
 from ._sphere import Sphering
 from ._storage import pack, read_arrays, unpack, write_arrays
@@ -24,6 +26,8 @@ _RATES = (
     "n_decreases",
     "n_small_changes",
 )
+_SEARCH = ("log_likelihood", "slope", "direction", "length", "n_trials")
+_MEMORY = ("steps", "changes")
 _COUNTS = ("best_log_likelihood", "rejections_done", "recoveries")
 
 
@@ -82,6 +86,7 @@ class Checkpoint:
                 "previous": np.array(previous),
                 "kept": state.kept,
                 "stop_reason": np.array(state.stop_reason or ""),
+                **_pack_search(state.search),
             },
         )
 
@@ -119,6 +124,7 @@ class Checkpoint:
             records=unpack("history", History, arrays).records(),
             previous=None if np.isnan(previous) else previous,
             stop_reason=str(arrays["stop_reason"]) or None,  # type: ignore[arg-type]
+            search=_unpack_search(arrays),
             **{name: arrays[name].item() for name in _COUNTS},
         )
         return state, unpack("sphering", Sphering, arrays)
@@ -143,3 +149,31 @@ class Checkpoint:
                 f"`checkpoint` was written for other samples; delete {self.path} to "
                 "start again"
             )
+
+
+def _pack_search(search: Search | None) -> dict[str, Any]:
+    if search is None:
+        return {}
+    if search.base is None or search.bend is None:
+        return {"search/begun": np.array(False)}
+    return {
+        "search/begun": np.array(True),
+        **pack("search/base", search.base),
+        **pack("search/bend", search.bend),
+        **{f"search/{name}": getattr(search, name) for name in _SEARCH},
+        **{f"search/{name}": np.array(getattr(search, name)) for name in _MEMORY},
+    }
+
+
+def _unpack_search(arrays: dict[str, np.ndarray]) -> Search | None:
+    if "search/begun" not in arrays:
+        return None
+    if not arrays["search/begun"]:
+        return Search()
+    found = {name: arrays[f"search/{name}"] for name in _SEARCH}
+    return Search(
+        base=unpack("search/base", Model, arrays),
+        bend=unpack("search/bend", Curvature, arrays),
+        **{name: v if v.ndim else v.item() for name, v in found.items()},
+        **{name: list(arrays[f"search/{name}"]) for name in _MEMORY},
+    )

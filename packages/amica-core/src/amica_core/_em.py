@@ -13,6 +13,7 @@ from ._group import Group, sum_statistics
 from ._history import Record
 from ._interrupt import deferred_interrupt
 from ._model import Model, expectation_parameters
+from ._quasi_newton import Search
 from ._rejection import Rejection, reject
 from ._schedule import Schedule, StopReason
 from ._settings import Bounds
@@ -20,7 +21,7 @@ from ._sharing import Sharing, share
 from ._sphere import Recording
 from ._statistics import Options, Statistics
 from ._switching import Switching, switch
-from ._update import maximize, mixing_direction
+from ._update import in_standard_form, maximize, mixing_direction
 
 # Steps that ended in a log-likelihood that is not finite are taken back this often.
 _MAX_RECOVERIES = 3
@@ -64,6 +65,8 @@ class LoopState:
     rejections_done: int = 0
     recoveries: int = 0
     stop_reason: StopReason | None = None
+    search: Search | None = None
+    """That of the quasi-Newton solver; None for steps of EM."""
 
     @property
     def iteration(self) -> int:
@@ -84,6 +87,8 @@ class LoopState:
     def forget_best(self) -> None:
         """Start to look for the best model anew: log-likelihoods do not compare."""
         self.best, self.best_log_likelihood = self.model, -np.inf
+        if self.search is not None:
+            self.search.reset()
 
 
 def run(
@@ -151,7 +156,7 @@ def _iterate(
         iteration, state.rejections_done, plan.fortran
     )
     switches = plan.switching is not None and plan.switching.is_due(iteration)
-    newton = schedule.uses_newton(iteration)
+    newton = state.search is not None or schedule.uses_newton(iteration)
     options = Options(
         newton=newton, kurtosis=switches, joint=rejects, fortran=plan.fortran
     )
@@ -167,7 +172,15 @@ def _iterate(
         log_likelihood = sums.log_likelihood / (sums.count * model.n_components)
     except np.linalg.LinAlgError:  # a mixing matrix is singular
         joint, sums, log_likelihood = None, None, np.nan
-    if sums is None or not np.isfinite(log_likelihood):
+    found = sums is not None and bool(np.isfinite(log_likelihood))
+    if state.search is not None and (found or state.search.base is not None):
+        _climb(state, sums if found else None, log_likelihood, iteration, plan)
+        if sums is not None and switches:
+            _switch(state, sums)
+        if plan.rejection is not None and joint is not None:
+            _reject(state, joint, plan.rejection, group)
+        return
+    if sums is None or not found:
         _recover(state, iteration, plan)
         return
 
@@ -210,6 +223,44 @@ def _iterate(
         )
     )
     state.stop_reason = "max_iter" if reason is None and last else reason
+
+
+def _climb(
+    state: LoopState,
+    sums: Statistics | None,
+    log_likelihood: float,
+    iteration: int,
+    plan: Plan,
+) -> None:
+    """Judge a trial of the quasi-Newton search and put the next in its place."""
+    search, model = state.search, state.model
+    assert search is not None
+    accepted = sums is not None and search.improves(log_likelihood)
+    last = iteration >= plan.max_iter
+    reason: StopReason | None = "max_iter" if last else None
+    norm, length = np.nan, 0.0
+    with np.errstate(all="ignore"):
+        if sums is not None:
+            norm = mixing_direction(model, sums, newton=False).norm
+        if sums is not None and accepted:
+            state.best = in_standard_form(model, sums, plan.fixed, plan.rescale)
+            state.best_log_likelihood = log_likelihood
+        if not last:
+            if sums is not None and accepted:
+                change = None
+                if search.base is not None:
+                    change = log_likelihood - search.log_likelihood
+                reason = state.schedule.judge(iteration, change, norm)
+                search.accept(model, sums, log_likelihood, plan.fixed, plan.bounds)
+            if reason is None:
+                trial = search.propose(accepted, log_likelihood, plan.bounds)
+                if trial is None:
+                    reason = "min_rate"
+                else:
+                    state.model, length = trial, search.length
+    n_kept = int(np.count_nonzero(state.kept)) if sums is None else round(sums.count)
+    state.records.append(Record(log_likelihood, norm, length, False, n_kept))
+    state.stop_reason = reason
 
 
 def _share(state: LoopState, recording: Recording, sharing: Sharing) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from ._group import Alone, Group
 from ._history import History
 from ._model import Model, initial_model
 from ._progress import Progress
+from ._quasi_newton import Search
 from ._rejection import Rejection
 from ._result import Result
 from ._schedule import Schedule
@@ -32,6 +33,7 @@ from ._sphere import (
 )
 from ._statistics import Density
 from ._switching import Switching
+from ._warm_start import warm_start
 
 DensityName = Literal[
     "generalized_gaussian",
@@ -41,6 +43,8 @@ DensityName = Literal[
     "sub_gaussian",
     "switching",
 ]
+Solver = Literal["em", "quasi_newton"]
+_SOLVERS = ("em", "quasi_newton")
 _DENSITIES = (*(d.name.lower() for d in Density), "switching")
 _LEARNABLE = ("A", "c", "gm", "alpha", "mu", "beta", "rho")
 
@@ -55,6 +59,7 @@ def fit(
     sphering: SpheringKind = "symmetric",
     center: bool = True,
     max_iter: int = 2000,
+    solver: Solver = "em",
     learning_rate: LearningRate | None = None,
     newton: Newton | bool = True,
     stopping: Stopping | None = None,
@@ -101,7 +106,13 @@ def fit(
     center
         Whether channel means are subtracted first.
     max_iter
-        Most iterations.
+        Most iterations, each with one E-step.
+    solver
+        `"em"`: the steps of EM and of Newton, as the Fortran program takes them.
+        `"quasi_newton"`: L-BFGS over all parameters, with EM's curvature as its first
+        guess; it starts on a part of the samples where there are many, never lowers
+        the log-likelihood, and needs several times fewer iterations. Not for
+        `sharing`; `learning_rate` and `newton` are settings of EM.
     learning_rate, stopping, bounds
         See `LearningRate`, `Stopping` and `Bounds`; None for their defaults.
     newton
@@ -177,6 +188,7 @@ def fit(
         if checkpoint is not None or group is not None:
             name = "group" if checkpoint is None else "checkpoint"
             raise ValueError(f'`{name}` must be None with `backend="fortran"`')
+        check_choice("solver", solver, ("em",))
         return fit_fortran(
             X,
             n_components,
@@ -219,6 +231,7 @@ def fit(
         rescale=rescale,
         fortran=fortran,
     )
+    _check_solver(solver, learning_rate, newton, sharing, fortran, init)
     backend = default_backend() if backend is None else backend
     engine = load_backend(backend, **(backend_options or {}))
 
@@ -233,16 +246,27 @@ def fit(
     state = LoopState(
         model=model, schedule=schedule, kept=np.ones(len(data), bool), best=model
     )
+    if solver == "quasi_newton":
+        state.search = Search()
     store = None
+    found = None
     if checkpoint is not None:
         check_integer("checkpoint_interval", checkpoint_interval, 1)
         settings = _what_decides(plan, schedule, backend, backend_options, model)
+        settings["solver"] = solver
         store = Checkpoint(checkpoint, checkpoint_interval, settings, group)
         found = store.load(sphere, len(data), schedule)
         if found is not None:
             state, sphere = found
             state.resume(plan)
     progress = Progress(max_iter) if verbose and group.rank == 0 else None
+
+    interrupted = False
+    if solver == "quasi_newton" and found is None and not isinstance(init, Result):
+        state.model, reason = warm_start(model, data, sphere, engine, plan, group)
+        state.best, interrupted = state.model, reason == "interrupted"
+        if interrupted:  # see how good the model is, and no more
+            plan = replace(plan, max_iter=1)
 
     def after_iteration(state: LoopState) -> None:
         if progress:
@@ -258,7 +282,9 @@ def fit(
         sphering=sphere,
         history=History.of(state.records),
         kept=state.kept,
-        stop_reason=state.stop_reason or "interrupted",
+        stop_reason="interrupted"
+        if interrupted
+        else state.stop_reason or "interrupted",
         fortran=fortran,
     )
 
@@ -326,6 +352,36 @@ def _check_settings(
     )
     steps = (Newton() if newton else None) if isinstance(newton, bool) else newton
     return plan, Schedule.start(learning_rate, steps, stopping), code
+
+
+def _check_solver(
+    solver: Solver,
+    learning_rate: LearningRate | None,
+    newton: Newton | bool,
+    sharing: Sharing | None,
+    fortran: bool,
+    init: str | Model | Result,
+) -> None:
+    check_choice("solver", solver, _SOLVERS)
+    if solver == "em":
+        return
+    for name, given, wanted in (
+        ("learning_rate", learning_rate is not None, "None"),
+        ("newton", newton is not True, "True"),
+        ("sharing", sharing is not None, "None"),
+        ("compatibility", fortran, "None"),
+    ):
+        if given:
+            raise ValueError(
+                f'`{name}` must be {wanted} with `solver="quasi_newton"`, which takes '
+                'no steps of EM; use `solver="em"`'
+            )
+    model = init.model if isinstance(init, Result) else init
+    if isinstance(model, Model) and len(np.unique(model.slots)) < model.slots.size:
+        raise ValueError(
+            '`init` must not share components with `solver="quasi_newton"`; use '
+            '`solver="em"`'
+        )
 
 
 def _what_decides(

@@ -142,6 +142,32 @@ def maximize(
     return _unit_columns(model) if rescale else model
 
 
+def in_standard_form(
+    model: Model, sums: Statistics, fixed: frozenset[str], rescale: bool
+) -> Model:
+    """Return the same distribution with centres and scales as `maximize` has them.
+
+    Centres go to the means of the models' samples and the mixing columns get unit norm;
+    the densities take up what the sources are moved and scaled by.
+
+    Parameters
+    ----------
+    model, sums
+        The model and its statistics.
+    fixed
+        Names of the fields of `Model` that keep their values.
+    rescale
+        Give the columns of `A` unit norm.
+    """
+    if not fixed & {"c", "mu"}:
+        c = (sums.weighted_x / sums.posterior[:, None]).T
+        mu = model.mu.copy()
+        for h in range(model.n_models):
+            mu[:, model.slots[:, h]] -= model.unmixing(h) @ (c[:, h] - model.c[:, h])
+        model = model._replace(c=c, mu=mu)
+    return _unit_columns(model) if rescale else model
+
+
 def _unit_columns(model: Model) -> Model:
     norm = np.linalg.norm(model.A, axis=0)
     norm = np.where(norm > 0, norm, 1.0)
