@@ -59,8 +59,8 @@ PICTURES = {
 @pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES)
 def test_draws_on_the_axes_given_and_on_new_ones(draw):
     figure, ax = pyplot.subplots()
-    assert draw(ax) is ax
-    assert pyplot.get_fignums() == [figure.number]
+    open_ones = pyplot.get_fignums()
+    assert draw(ax) is ax and pyplot.get_fignums() == open_ones
     fresh = draw(None)
     assert fresh is not ax and fresh.figure is not figure
     fresh.figure.savefig("/dev/null", format="png")
