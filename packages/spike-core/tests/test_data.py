@@ -109,6 +109,8 @@ GRID = {"duration": 1.0, "n_steps": 1, "n_channels": 1}
     ("events", "grid", "error", "message"),
     [
         (Events([np.nan], [0]), {}, ValueError, "`events.times` must be finite"),
+        (None, {}, TypeError, "`events` must be a pair"),
+        (np.zeros((2, 3)), {}, TypeError, "`events` must be a pair"),
         (Events([1j], [0]), {}, TypeError, "`events.times` must be real"),
         (Events(["a"], [0]), {}, TypeError, "`events.times` must be real"),
         (Events([0.5], [0.0]), {}, TypeError, "`events.channels` must be integers"),
@@ -118,6 +120,7 @@ GRID = {"duration": 1.0, "n_steps": 1, "n_channels": 1}
         (Events([], []), {"duration": 0.0}, ValueError, "`duration`"),
         (Events([], []), {"duration": np.inf}, ValueError, "`duration`"),
         (Events([], []), {"duration": [1.0, 2.0]}, ValueError, "`duration`"),
+        (Events([], []), {"duration": "1"}, ValueError, "`duration`"),
         (Events([], []), {"n_steps": 2.0}, ValueError, "`n_steps`"),
         (Events([], []), {"n_channels": 0}, ValueError, "`n_channels`"),
     ],
@@ -189,6 +192,8 @@ def test_selects_samples():
         assert len(part) == len(part.lengths) == len(part.n_outside) == rows.size
     with pytest.raises(TypeError, match=r"data\[i : i \+ 1\]"):
         data[3]
+    with pytest.raises(TypeError, match="a row of integers"):
+        data[[[0, 1]]]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +319,9 @@ def halved(**settings):
     ("split", "error", "message"),
     [
         (lambda: train_validation_split([0.0, 1.0], seed=0), TypeError, "`labels`"),
-        (lambda: train_validation_split([], seed=0), TypeError, "`labels`"),
+        (lambda: train_validation_split([], seed=0), ValueError, "at least one long"),
+        (lambda: train_validation_split(None, seed=0), ValueError, "`labels` must be"),
+        (lambda: halved(fraction=[0.1, 0.2]), ValueError, "must be a number"),
         (lambda: train_validation_split([[0, 0]], seed=0), ValueError, "one row"),
         (lambda: train_validation_split([0, 0, 1], seed=0), ValueError, "class 1"),
         (
@@ -325,6 +332,8 @@ def halved(**settings):
         (lambda: train_validation_split([0, 0], fraction=0, seed=0), ValueError, "`fr"),
         (lambda: split_by_group([0, 1], 2), ValueError, r"among \[0, 1\], got \[2\]"),
         (lambda: split_by_group([0, 1], [0, 1]), ValueError, "all of them"),
+        (lambda: split_by_group([0, 1], []), ValueError, "`held_out` must be one row"),
+        (lambda: split_by_group([0, 1], 1.0), TypeError, "`held_out` must be integers"),
     ],
 )
 def test_refuses_bad_splits(split, error, message):

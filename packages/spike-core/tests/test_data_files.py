@@ -208,7 +208,8 @@ def test_refuses_bad_arguments_of_unpack(tmp_path):
     for sums in (None, checksum):
         with pytest.raises(FileNotFoundError, match=r"no file .*absent"):
             unpack(tmp_path / "absent.zip", tmp_path / "new", checksum=sums)
-    for wrong in ("1503a5064faa34311c398fb0a1ed0a6f", "sha1:00", "md5:00", "sha256"):
+    wrong_ones = ("1503a5064faa34311c398fb0a1ed0a6f", "sha1:00", "md5:00", "sha256", 1)
+    for wrong in (*wrong_ones, "md5:" + 32 * "z"):
         with pytest.raises(ValueError, match="`checksum` must be"):
             unpack(path, tmp_path / "new", checksum=wrong)
     (tmp_path / "text.zip").write_text("not an archive")
@@ -272,6 +273,7 @@ def test_refuses_damaged_files(tmp_path):
     ("settings", "error", "message"),
     [
         ({"paths": []}, ValueError, "`paths` must have at least one"),
+        ({"paths": "a.bin"}, TypeError, "`paths` must be several files"),
         ({"paths": ["a.txt"]}, ValueError, r"end in \.bin or \.npy"),
         ({"paths": ["a.bin"]}, FileNotFoundError, "no file"),
         ({"labels": [0, 1]}, ValueError, "`labels` must have one integer a file, 1"),

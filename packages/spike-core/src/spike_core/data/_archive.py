@@ -14,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from lzma import LZMAError
 from pathlib import Path
+from re import fullmatch
 
 DAMAGED = (
     EOFError,
@@ -117,9 +118,9 @@ def verify(path: str | os.PathLike[str], checksum: str) -> None:
     path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    kind, _, digits = checksum.partition(":")
+    kind, _, digits = f"{checksum}".partition(":")
     sizes = {"md5": 32, "sha256": 64}
-    if kind not in sizes or len(digits) != sizes[kind]:
+    if kind not in sizes or not fullmatch(rf"[0-9a-fA-F]{{{sizes[kind]}}}", digits):
         raise ValueError(
             "`checksum` must be 'sha256:' or 'md5:' and the hexadecimal digits, "
             f"got {checksum!r}"

@@ -98,7 +98,7 @@ def bin_events(
 def grid_of(duration: float, n_steps: int, n_channels: int | Sequence[int]) -> Grid:
     """Check what a user says of the grid."""
     _check.number("duration", duration, above=0)
-    if np.ndim(duration) != 0:
+    if np.ndim(duration) != 0 or isinstance(duration, str):
         raise ValueError(f"`duration` must be one number, got {duration!r}")
     n_steps = _check.whole("n_steps", n_steps, least=1)
     # Multiplied before it is divided: each edge is then the float64 nearest to the
@@ -109,6 +109,11 @@ def grid_of(duration: float, n_steps: int, n_channels: int | Sequence[int]) -> G
 
 def checked(events: Events) -> tuple[np.ndarray, np.ndarray]:
     """Return times as float64 and channels as integers, or say what is wrong."""
+    if not isinstance(events, tuple | list) or len(events) != 2:
+        raise TypeError(
+            "`events` must be a pair (times, channels), such as `Events`, "
+            f"got {type(events).__name__}"
+        )
     times, channels = _times(events[0]), np.asarray(events[1])
     if channels.size == 0:
         channels = channels.astype(np.int64)  # an empty list is floating

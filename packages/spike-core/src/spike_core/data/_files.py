@@ -47,6 +47,8 @@ class FileRecordings:
     ------
     FileNotFoundError
         If a file is not there.
+    TypeError
+        If labels or groups are not integers.
     ValueError
         If there are no files, labels do not match, or, when a recording is read, the
         file is damaged or its events do not lie on the sensor.
@@ -77,6 +79,8 @@ class FileRecordings:
         shape: Sequence[int],
         groups: ArrayLike | None = None,
     ):
+        if isinstance(paths, str | os.PathLike):
+            raise TypeError(f"`paths` must be several files, got only {str(paths)!r}")
         self.paths = tuple(Path(path).expanduser().absolute() for path in paths)
         if not self.paths:
             raise ValueError("`paths` must have at least one file, got none")

@@ -141,9 +141,9 @@ class SpikeData:
 
     def __getitem__(self, index: Any) -> SpikeData:
         rows = ("values", "labels", "lengths", "n_events", "n_outside")
-        if np.ndim(index) == 0 and not isinstance(index, slice):
+        if np.ndim(index) != 1 and not isinstance(index, slice):
             raise TypeError(
-                "`index` must be a slice, an array of integers or a mask; "
+                "`index` must be a slice, a row of integers or a mask; "
                 f"for one sample write data[i : i + 1], got {index!r}"
             )
         if not isinstance(index, slice):

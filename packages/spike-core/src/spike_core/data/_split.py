@@ -51,8 +51,8 @@ def train_validation_split(
     """
     labels = _integers("labels", labels)
     _check.number("fraction", fraction, above=0)
-    if not fraction < 1:
-        raise ValueError(f"`fraction` must be less than 1, got {fraction}")
+    if np.ndim(fraction) != 0 or not fraction < 1:
+        raise ValueError(f"`fraction` must be a number less than 1, got {fraction}")
     rng = np.random.default_rng(_check.whole("seed", seed, least=0))
     held_out = []
     for label in np.unique(labels):
@@ -114,10 +114,10 @@ def split_by_group(
 
 def _integers(name: str, values: Any) -> np.ndarray:
     values = np.asarray(values)
-    if not np.issubdtype(values.dtype, np.integer):
-        raise TypeError(f"`{name}` must be integers, got {values.dtype}")
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
             f"`{name}` must be one row, at least one long, got shape {values.shape}"
         )
+    if not np.issubdtype(values.dtype, np.integer):
+        raise TypeError(f"`{name}` must be integers, got {values.dtype}")
     return values
