@@ -257,6 +257,16 @@ def test_order_is_that_of_seed_and_epoch_and_can_be_resumed():
         assert order(seed=1, epoch=2, start=k) == whole[k:]
 
 
+def test_one_batch_is_under_way_and_no_more(monkeypatch):
+    sent, send = [], jax.device_put
+    monkeypatch.setattr(jax, "device_put", lambda x: sent.append(1) or send(x))
+    iterator = batches(numbered(), 3)
+    assert len(sent) == 0
+    for k in range(4):
+        next(iterator)
+        assert len(sent) == min(k + 2, 4)
+
+
 def test_batches_of_any_dtype_and_size():
     (batch,) = batches(numbered(), 100, dtype=jnp.bfloat16)
     assert batch.xs.shape == (6, 11, 5, 2) and batch.xs.dtype == jnp.bfloat16

@@ -211,19 +211,36 @@ class TsodyksMarkram(nnx.Module):
                 f"`state` must have the shape {x.shape} of the input of one step, "
                 f"got {jnp.shape(state.u)}; take it from `initial_state(batch_shape)`"
             )
-        return _step(self.parameters, state, x, dt=self.dt)
+        return self.step(self.parameters, state, x)
 
+    def step(
+        self,
+        parameters: TsodyksMarkramParameters,
+        state: TsodyksMarkramState,
+        x: jax.Array,
+    ) -> tuple[TsodyksMarkramState, jax.Array]:
+        """Advance by one step: a pure function, which reads no variable of the module.
 
-def _step(parameters, state, x, *, dt):
-    dtype = state_dtype(state.u, x)
-    like = jax.ShapeDtypeStruct(x.shape, dtype)
-    logit, log_f, log_d = (broadcast(value, like) for value in parameters)
-    s = x.astype(dtype)
-    u = state.u.astype(dtype) * jnp.exp(-dt * jnp.exp(-log_f))
-    r = 1 - (1 - state.r.astype(dtype)) * jnp.exp(-dt * jnp.exp(-log_d))
-    u = u + jax.nn.sigmoid(logit) * (1 - u) * s
-    y = u * r * s
-    return TsodyksMarkramState(u, r - y), y.astype(x.dtype)
+        Parameters
+        ----------
+        parameters
+            As `parameters` gives them.
+        state, x
+            As for a call.
+
+        Returns
+        -------
+        state, y
+            As of a call.
+        """
+        like = jax.ShapeDtypeStruct(x.shape, state_dtype(state.u, x))
+        logit, log_f, log_d = (broadcast(value, like) for value in parameters)
+        s, u, r = (array.astype(like.dtype) for array in (x, *state))
+        u = u * jnp.exp(-self.dt * jnp.exp(-log_f))
+        r = 1 - (1 - r) * jnp.exp(-self.dt * jnp.exp(-log_d))
+        u = u + jax.nn.sigmoid(logit) * (1 - u) * s
+        y = u * r * s
+        return TsodyksMarkramState(u, r - y), y.astype(x.dtype)
 
 
 # In float64, and without compiling anything, where the value is known.
