@@ -28,7 +28,7 @@ HARD_DEPENDENCIES = {
     "bench-harness": {"numpy", "rich", "typer"},
 }
 # What a plain import must not pull in: other engines, and what only plots need.
-HEAVY = {"torch", "mne", "matplotlib", "bench_harness"}
+HEAVY = {"torch", "mne", "matplotlib", "h5py", "nir", "tonic", "bench_harness"}
 LIGHT = {
     "spike-core": HEAVY,
     "spike-parallel": HEAVY,

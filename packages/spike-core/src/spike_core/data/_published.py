@@ -218,7 +218,7 @@ def _complete(name: str, split: str, path: Path, found: int, sizes: dict) -> Non
 
 def _download(name: str, path: Path, split: str) -> None:
     try:
-        import tonic  # pyrefly: ignore [missing-import]
+        import tonic
     except ImportError:
         raise ImportError(
             'a download needs tonic; install it with pip install "spike-core[data]"'
