@@ -9,11 +9,13 @@ memory = Case(
     name="parallel-memory",
     claim=(
         "Scratch memory of one gradient of a four-layer network, batch 8: linear in "
-        "the number of steps for the whole sequence, almost flat in chunks."
+        "the number of steps for the whole sequence, almost flat in chunks whose "
+        "borders alone are kept."
     ),
     baseline="Scan",
     quality=_LOSS,
     profiles={
+        "smoke": [{"steps": 500}],
         "laptop": [{"steps": n} for n in (100, 500, 1000, 2500, 5000)],
         "gpu": [{"steps": n} for n in (100, 500, 1000, 2500, 5000)],
     },
@@ -25,10 +27,16 @@ _OURS = {
 }
 
 
-def _workload(steps, strategy, folded=False):
-    import jax
+def _drive(steps):
     import jax.numpy as jnp
     import numpy as np
+
+    drive = np.random.default_rng(0).normal(size=(steps, _BATCH, _INPUTS))
+    return jnp.asarray(np.abs(drive), "float32")
+
+
+def _workload(steps, strategy, folded=False):
+    import jax
     from flax import nnx
     from spike_core import LIF, LeakyIntegrator, Sequential, unroll
 
@@ -41,8 +49,7 @@ def _workload(steps, strategy, folded=False):
         size = _HIDDEN
     net = Sequential(*layers, nnx.Linear(size, 10, rngs=rngs), LeakyIntegrator(10))
     graph, variables, rest = nnx.split(net, nnx.Param, ...)
-    drive = np.random.default_rng(0).normal(size=(steps, _BATCH, _INPUTS))
-    xs = jnp.asarray(np.abs(drive), "float32")
+    xs = _drive(steps)
 
     def loss(variables, xs):
         net = nnx.merge(graph, variables, rest)
@@ -69,6 +76,17 @@ def _(steps):
     return _workload(steps, Scan())
 
 
+@memory.contender(
+    "Checkpointed",
+    requires=("jax", "flax", "spike_core"),
+    install="pip install spike-core",
+)
+def _(steps):
+    from spike_core import Checkpointed
+
+    return _workload(steps, Checkpointed())
+
+
 @memory.contender("Associative", **_OURS)
 def _(steps):
     from spike_parallel import Associative
@@ -85,3 +103,56 @@ def _(steps):
         return total + (ys**2).sum()
 
     return _workload(steps, Chunked(50, add, jnp.float32(0)), folded=True)
+
+
+_PEER = {
+    "requires": ("jax", "equinox", "jaxpike", "spike_core"),
+    "install": "pip install jaxpike",
+}
+
+
+def _jaxpike(steps, run):
+    import equinox as eqx
+    import jax
+    import jaxpike
+
+    layers, size = [], _INPUTS
+    keys = jax.random.split(jax.random.key(0), 5)
+    for key in keys[:4]:
+        layers += [
+            jaxpike.Dense(size, _HIDDEN, key=key),
+            jaxpike.LinearLIF(20.0, threshold=0.3),
+        ]
+        size = _HIDDEN
+    readout = jaxpike.Dense(size, 10, key=keys[4])
+    net = jaxpike.Sequential(*layers, readout, jaxpike.LeakyIntegrator(20.0))
+    xs = _drive(steps)
+
+    # Its weights are its own draw, and so is its loss.
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def gradients(net, xs):
+        ys, _ = getattr(jaxpike, run)(net, xs)
+        return (ys**2).sum() / (steps * _BATCH)
+
+    return Workload(
+        run=lambda: gradients(net, xs),
+        sync=jax.block_until_ready,
+        quality=lambda out: {_LOSS: float(out[0])},
+        scratch_bytes=lambda: (
+            gradients.lower(net, xs)
+            .compile()
+            .compiled.memory_analysis()
+            .temp_size_in_bytes
+        ),
+    )
+
+
+@memory.contender("jaxpike, whole", **_PEER)
+def _(steps):
+    return _jaxpike(steps, "unroll")
+
+
+@memory.contender("jaxpike, checkpointed", **_PEER)
+def _(steps):
+    return _jaxpike(steps, "unroll_checkpointed")

@@ -44,7 +44,7 @@ def _problem(reset, steps, batch, neurons):
     return neuron, jnp.asarray(0.07 * np.abs(drive), "float32")
 
 
-def _forward(solve, reset, chunk, steps, batch, neurons, repeats=None):
+def _forward(solve, reset, chunk, steps, batch, neurons, repeats=5):
     """Time `solve(neuron, state, xs) -> (ys, sweeps, sequential)`."""
     import jax
 
@@ -62,7 +62,7 @@ def _forward(solve, reset, chunk, steps, batch, neurons, repeats=None):
         return {
             _WRONG: int((ys != expected).sum()),
             "spikes": int(expected.sum()),
-            "sweeps": int(sweeps),
+            "sweeps": round(float(sweeps), 1),
             "fell back to the scan": int(sequential),
         }
 
@@ -88,7 +88,7 @@ def _(**sizes):
     return _forward(_scan, **sizes)
 
 
-def _verified(max_sweeps, sizes, repeats=None):
+def _verified(max_sweeps, sizes, repeats=5):
     from spike_parallel import verified_scan
 
     chunk = sizes["chunk"]
@@ -111,6 +111,98 @@ def _(**sizes):
     return _verified(sizes["steps"], sizes, repeats=1)
 
 
+@forward.contender("chunked fixed point", **_OURS)
+def _(**sizes):
+    # Chunks one after another; in each, spikes are guessed, the linear recurrence that
+    # they make is solved in parallel, and its spikes are the next guess until they
+    # stay. That is the sequential answer but for the rounding of the solution.
+    def solve(neuron, state, xs):
+        return _fixed_point(neuron, state, xs, sizes["chunk"])
+
+    return _forward(solve, **sizes, repeats=1)
+
+
+def _fixed_point(neuron, state, xs, chunk):
+    import jax
+    import jax.numpy as jnp
+    from spike_core import LIF
+    from spike_parallel import linear_recurrence
+
+    kept = LIF(xs.shape[-1], reset="none", tau=20.0, input_gain="unit")
+    decay, drive = kept.linear_form(xs)
+    subtract = neuron.reset == "subtract"
+
+    def membrane(v, drive, spikes):
+        before = jnp.concatenate([jnp.zeros_like(v)[None], spikes[:-1]])
+        if subtract:
+            return linear_recurrence(decay, drive - decay * before, v)
+        return linear_recurrence(decay * (1 - before), drive, v)
+
+    def run_chunk(v, drive):
+        def again(guess):
+            spikes, _, sweeps = guess
+            new = (membrane(v, drive, spikes) > 1).astype(xs.dtype)
+            return new, (new != spikes).any(), sweeps + 1
+
+        start = jnp.zeros_like(drive), True, 0
+        spikes, _, sweeps = jax.lax.while_loop(lambda guess: guess[1], again, start)
+        u = membrane(v, drive, spikes)[-1]
+        v = u - spikes[-1] if subtract else u * (1 - spikes[-1])
+        return v, (spikes, sweeps)
+
+    chunks = drive.reshape(-1, chunk, *drive.shape[1:])
+    _, (spikes, sweeps) = jax.lax.scan(run_chunk, state.v, chunks)
+    return spikes.reshape(xs.shape), sweeps.mean(), False
+
+
+@forward.contender(
+    "spyx ParallelResetLIF",
+    requires=("jax", "spike_core", "spyx"),
+    install="pip install spyx",
+)
+def _(reset, chunk, steps, batch, neurons):
+    import jax
+    import jax.numpy as jnp
+    from bench_harness import Unavailable
+    from flax import nnx
+    from spyx.experimental import ParallelResetLIF
+
+    if reset != "subtract":
+        raise Unavailable("its reset subtracts the threshold")
+    if chunk != 128:
+        raise Unavailable("it has no chunks; run once")
+    _, xs = _problem(reset, steps, batch, neurons)
+    decay = float(jnp.exp(-1 / 20))
+    layer = ParallelResetLIF((neurons,), beta=decay, rngs=nnx.Rngs(0))
+    run = jax.jit(layer.parallel)  # with its default number of sweeps, three
+
+    def quality(spikes):
+        def step(v, x):
+            y, v = layer(x, v)
+            return v, y
+
+        # A spike shows the membrane before the input: the truth is its own step.
+        _, expected = jax.jit(lambda xs: jax.lax.scan(step, jnp.zeros_like(xs[0]), xs))(
+            xs
+        )
+        return {
+            _WRONG: int((spikes != expected).sum()),
+            "spikes": int(expected.sum()),
+            "sweeps": 3,
+            "fell back to the scan": 0,
+        }
+
+    return Workload(
+        run=lambda: run(xs),
+        sync=jax.block_until_ready,
+        quality=quality,
+        scratch_bytes=lambda: (
+            run.lower(xs).compile().memory_analysis().temp_size_in_bytes
+        ),
+        repeats=5,
+    )
+
+
 @forward.contender("successor pointers, verified", **_OURS)
 def _(**sizes):
     from bench_harness import Unavailable
@@ -124,7 +216,7 @@ def _(**sizes):
     def solve(neuron, state, xs):
         return pointer_scan(neuron, state, xs, chunk=128)[1:]
 
-    return _forward(solve, **sizes)
+    return _forward(solve, **sizes, repeats=1)
 
 
 backward = Case(
