@@ -77,7 +77,9 @@ def test_cross_entropy(smoothing):
 
 def test_accuracy():
     logits = jnp.asarray([[0.0, 1.0, 2.0], [5.0, 1.0, 2.0], [0.0, 3.0, 2.0]])
-    np.testing.assert_allclose(accuracy(logits, jnp.array([2, 0, 2])), 2 / 3, rtol=1e-6)
+    for dtype in (np.int64, np.int32, np.uint8):  # as data sets keep their labels
+        labels = np.array([2, 0, 2], dtype)
+        np.testing.assert_allclose(accuracy(logits, labels), 2 / 3, rtol=1e-6)
 
 
 @pytest.mark.parametrize("score", [cross_entropy, accuracy])

@@ -91,7 +91,9 @@ def accuracy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     0.5
     """
     _check_labels(logits, labels)
-    return jnp.mean(jnp.argmax(logits, -1) == labels, dtype=jnp.float32)
+    guesses = jnp.argmax(logits, -1)
+    labels = jnp.asarray(labels).astype(guesses.dtype)
+    return jnp.mean(guesses == labels, dtype=jnp.float32)
 
 
 def _check_labels(logits, labels):
