@@ -224,6 +224,7 @@ def test_ctrl_c_returns_what_is_trained():
 
 
 def test_a_progress_bar(capsys, monkeypatch):
+    pytest.importorskip("tqdm", reason="needs tqdm")
     net, optimizer = network()
     fit(net, BATCHES, optimizer, loss=loss, epochs=2, validation=BATCHES)
     shown = capsys.readouterr().err
