@@ -257,6 +257,43 @@ def test_what_a_rule_does_not_cover_is_named(net, rule, message):
         value_and_grad(net(), SPIKES, TARGETS, squared, rule=rule)
 
 
+RULES = {
+    "eprop()": eprop(),
+    "Rule(trace='presynaptic')": eprop(trace="presynaptic"),
+    "Rule(trace='factored')": eprop(trace="factored"),
+    "Rule(trace='auto')": eprop(trace="auto"),
+    "Rule(feedback='random')": eprop(feedback="random", seed=3),
+    "Rule(feedback='adaptive')": eprop(feedback="adaptive"),
+    "Rule(feedback='broadcast')": eprop(feedback="broadcast"),
+    "Rule(jacobian='leak')": Rule(jacobian="leak"),
+    "ostl()": ostl(),
+    "ottt()": ottt(),
+    "sltt()": sltt(),
+    "es_d_rtrl()": es_d_rtrl(0.8),
+    "decolle()": decolle(seed=2),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_refusal_names_the_layer_and_the_rule(name):
+    hidden = LIF(INPUTS, detach_reset=True, reset="subtract")
+    readout = nnx.Linear(INPUTS, INPUTS, rngs=nnx.Rngs(0))
+    for layers, layer in (
+        ([nnx.LayerNorm(INPUTS, rngs=nnx.Rngs(0)), hidden], "layers[0] (LayerNorm)"),
+        ([hidden, Sequential(LIF(INPUTS)), readout], "layers[1] (Sequential)"),
+        ([hidden, Recurrent(LIF(INPUTS), jnp.tanh)], "layers[1] (Recurrent)"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            Learner(Sequential(*layers), squared, rule=RULES[name])
+        message = str(caught.value)
+        assert layer in message and f"(the rule is {name})" in message
+
+
+def test_full_rtrl_names_what_it_cannot_run():
+    with pytest.raises(TypeError, match="`net` must have `initial_state"):
+        Learner(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), squared, rule=rtrl())
+
+
 class Own:
     def initial_state(self, batch_shape=()):
         return jnp.zeros((*batch_shape, INPUTS), DT)

@@ -10,7 +10,7 @@ from spike_core import is_neuron
 
 from ._plan import Plan, make_plan
 from ._rate import RatePenalty
-from ._rule import Rule
+from ._rule import Rule, describe
 
 # One number an example: `loss(y, target) -> [*batch]`.
 Loss = Callable[[jax.Array, Any], jax.Array]
@@ -40,7 +40,11 @@ def make_engine(
             f"`penalty` must be a RatePenalty, got {type(penalty).__name__}"
         )
     if rule.trace != "rtrl":
-        return Engine(make_plan(net, rule), rule, loss, penalty)
+        try:
+            plan = make_plan(net, rule)
+        except ValueError as error:
+            raise ValueError(f"{error} (the rule is {describe(rule)})") from error
+        return Engine(plan, rule, loss, penalty)
     if not is_neuron(net):
         raise TypeError(
             "`net` must have `initial_state(batch_shape)` and be callable as "

@@ -267,3 +267,18 @@ def rtrl() -> Rule:
     neural networks", Neural Computation 1 (1989), eqs. 5 to 10.
     """
     return Rule(trace="rtrl")
+
+
+def describe(rule: Rule) -> str:
+    """Name a rule for messages: by its function, or by what is not usual."""
+    usual = Rule()
+    plain = dataclasses.replace(rule, seed=usual.seed, smoothing=usual.smoothing)
+    for make in (eprop, ostl, ottt, sltt, es_d_rtrl, decolle, rtrl):
+        if make() == plain:
+            return f"{make.__name__}()"
+    settings = ", ".join(
+        f"{field.name}={getattr(plain, field.name)!r}"
+        for field in dataclasses.fields(plain)
+        if getattr(plain, field.name) != getattr(usual, field.name)
+    )
+    return f"Rule({settings})"
