@@ -27,6 +27,7 @@ from ._io.mne import posteriors_to_mne as posteriors_to_mne
 from ._io.mne import to_mne as to_mne
 from ._io.parameters import ParameterFile as ParameterFile
 from ._io.parameters import read_parameter_file as read_parameter_file
+from ._memory import fit_memory as fit_memory
 from ._metrics import Matching as Matching
 from ._metrics import amari_distance as amari_distance
 from ._metrics import match_components as match_components

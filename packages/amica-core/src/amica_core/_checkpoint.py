@@ -170,10 +170,12 @@ def _unpack_search(arrays: dict[str, np.ndarray]) -> Search | None:
         return None
     if not arrays["search/begun"]:
         return Search()
-    found = {name: arrays[f"search/{name}"] for name in _SEARCH}
-    return Search(
-        base=unpack("search/base", Model, arrays),
-        bend=unpack("search/bend", Curvature, arrays),
-        **{name: v if v.ndim else v.item() for name, v in found.items()},
-        **{name: list(arrays[f"search/{name}"]) for name in _MEMORY},
-    )
+    found = Search()
+    found.base = unpack("search/base", Model, arrays)
+    found.bend = unpack("search/bend", Curvature, arrays)
+    for name in _SEARCH:
+        values = arrays[f"search/{name}"]
+        setattr(found, name, values if values.ndim else values.item())
+    for name in _MEMORY:
+        setattr(found, name, list(arrays[f"search/{name}"]))
+    return found

@@ -16,6 +16,7 @@ entries of $E$ as in Newton's step for ICA (Palmer, Makeig, Kreutz-Delgado and R
 parameter of a density. All are in nats per sample and component.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,10 +63,12 @@ class Step(NamedTuple):
     def of(cls, vector: Array, model: Model) -> "Step":
         """Undo `flat` for a step of `model`."""
         n, M = model.slots.shape
-        shapes = [(M, n, n), *[model.mu.shape] * 4, (M,)]
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-        parts = np.split(vector, ends[:-1])
-        return cls(*(p.reshape(s) for p, s in zip(parts, shapes, strict=True)))
+        start, parts = 0, []
+        for shape in ((M, n, n), *[model.mu.shape] * 4, (M,)):
+            stop = start + math.prod(shape)
+            parts.append(vector[start:stop].reshape(shape))
+            start = stop
+        return cls(*parts)
 
     def within_reach(self) -> "Step":
         """Return the step, shortened so that the curvature still holds at its end."""
@@ -236,5 +239,5 @@ def _off_diagonal(matrices: Array) -> Array:
 def _by_slot(model: Model, values: Array) -> Array:
     """From `(M, n, J)` by source to `(J, K)` by slot, of which none is shared."""
     total = np.zeros((values.shape[2], model.A.shape[1]))
-    total[:, model.slots.T] = np.moveaxis(values, -1, 0)
+    total[:, model.slots.T.ravel()] = values.reshape(-1, values.shape[2]).T
     return total

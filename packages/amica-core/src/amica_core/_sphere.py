@@ -22,7 +22,8 @@ RELATIVE_RANK_TOLERANCE = 1e-12
 # The Fortran program's `mineig`: an absolute bound, in squared units of the data.
 FORTRAN_RANK_TOLERANCE = 1e-15
 
-_BLOCK = 8192
+# Samples that the moments are summed over at a time.
+BLOCK = 8192
 
 
 class Sphering(NamedTuple):
@@ -75,11 +76,11 @@ def moments(data: NDArray, group: Group, center: bool = True) -> tuple[Array, Ar
         If `data` holds a NaN or an infinity.
     """
     n_channels = data.shape[1]
-    starts = range(0, len(data), _BLOCK)
+    starts = range(0, len(data), BLOCK)
     total = np.zeros(n_channels + 1)
     total[-1] = len(data)
     for start in starts:
-        block = np.asarray(data[start : start + _BLOCK], dtype=np.float64)
+        block = np.asarray(data[start : start + BLOCK], dtype=np.float64)
         _check_finite(block, start)
         total[:-1] += block.sum(axis=0)
     total = group.sum(total)
@@ -87,7 +88,7 @@ def moments(data: NDArray, group: Group, center: bool = True) -> tuple[Array, Ar
     mean = total[:-1] / n_samples if center else np.zeros(n_channels)
     scatter = np.zeros((n_channels, n_channels))
     for start in starts:
-        block = np.asarray(data[start : start + _BLOCK], dtype=np.float64) - mean
+        block = np.asarray(data[start : start + BLOCK], dtype=np.float64) - mean
         scatter += block.T @ block
     return mean, group.sum(scatter) / n_samples
 
