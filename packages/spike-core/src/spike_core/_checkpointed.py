@@ -20,7 +20,8 @@ class Checkpointed(Strategy):
 
     Only the states between chunks and the output are kept for the backward pass, which
     runs each chunk a second time. The memory is that of one chunk and of ``T / chunk``
-    states, and a chunk of a few dozen steps stays in the cache. Any number of steps
+    states, and a chunk of a few dozen steps stays in the cache. Inside a chunk neurons
+    run as by default, with a kernel where there is one. Any number of steps
     will do: those left over by whole chunks are one more, shorter chunk.
 
     What changes while it runs, such as the statistics of a batch norm or the mask of a

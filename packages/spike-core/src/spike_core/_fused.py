@@ -51,9 +51,11 @@ _MIN_CHUNK = 8
 class Fused(Strategy):
     """Run each neuron's whole time loop in one kernel of `spike-native`, on the CPU.
 
-    Layers without state are applied to all steps at once. A kernel passes once over its
-    input and its output and keeps every 32nd state for the reverse pass, which computes
-    the steps between them again inside the cache. Derivatives are first-order and
+    Layers without state are applied to all steps at once; a `nnx.Linear` that comes
+    first or behind a spiking neuron adds the rows of its weights that belong to active
+    inputs, while these are few. A kernel passes once over its input and its output and
+    keeps every 32nd state for the reverse pass, which computes the steps between them
+    again inside the cache. Derivatives are first-order and
     reverse-mode: `jax.grad` and `jax.vjp`, not `jax.jvp`.
 
     Raises

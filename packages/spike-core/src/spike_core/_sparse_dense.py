@@ -12,8 +12,9 @@ from ._neuron.spiking import SpikingNeuron
 from ._sequential import Sequential
 from ._varying import alike
 
-# Where a sum of rows is as fast as a matrix product, forward and backward together:
-# measured between 0.2 and 0.5 over layers of 10 to 512 outputs, two cores of x86.
+# Where a sum of rows is no longer surely faster than a matrix product, forward and
+# backward together: `bench run spike-dense`, two cores of x86, finds equality between
+# 0.3 (700 inputs, 256 outputs) and 0.5 (128 inputs, 20 outputs).
 _DENSITY = 0.3
 _SAMPLED_ROWS = 64
 
