@@ -64,6 +64,7 @@ def _workload(steps, strategy, folded=False):
         scratch_bytes=lambda: (
             jitted.lower(variables, xs).compile().memory_analysis().temp_size_in_bytes
         ),
+        repeats=5,
     )
 
 
@@ -145,6 +146,7 @@ def _jaxpike(steps, run):
             .compiled.memory_analysis()
             .temp_size_in_bytes
         ),
+        repeats=5,
     )
 
 

@@ -28,6 +28,7 @@ forward = Case(
     baseline="scan",
     quality=_WRONG,
     profiles={
+        "smoke": _sizes((128,), steps=512, batch=2, neurons=64),
         "laptop": _sizes((8, 32, 128, 512)),
         "gpu": _sizes((8, 32, 128, 512)),
     },
@@ -44,7 +45,7 @@ def _problem(reset, steps, batch, neurons):
     return neuron, jnp.asarray(0.07 * np.abs(drive), "float32")
 
 
-def _forward(solve, reset, chunk, steps, batch, neurons, repeats=5):
+def _forward(solve, reset, chunk, steps, batch, neurons, repeats=3):
     """Time `solve(neuron, state, xs) -> (ys, sweeps, sequential)`."""
     import jax
 
@@ -88,7 +89,7 @@ def _(**sizes):
     return _forward(_scan, **sizes)
 
 
-def _verified(max_sweeps, sizes, repeats=5):
+def _verified(max_sweeps, sizes, repeats=3):
     from spike_parallel import verified_scan
 
     chunk = sizes["chunk"]
@@ -199,7 +200,7 @@ def _(reset, chunk, steps, batch, neurons):
         scratch_bytes=lambda: (
             run.lower(xs).compile().memory_analysis().temp_size_in_bytes
         ),
-        repeats=5,
+        repeats=3,
     )
 
 
@@ -267,6 +268,7 @@ def _backward(strategy, reset, steps, batch, neurons):
         scratch_bytes=lambda: (
             jitted.lower(xs).compile().memory_analysis().temp_size_in_bytes
         ),
+        repeats=5,
     )
 
 
