@@ -8,9 +8,13 @@ steps from `newton_start` on. Two threads each.
 
 The columns are those of the comparisons that are published for these programs:
 milliseconds of iteration 1, of a gradient iteration, of a Newton iteration (medians;
-the first iteration of the Newton phase is left out, as it may compile), the total, the
-final log-likelihood. `cpu ms` is the processor time of a Newton iteration by the number
-of threads: on a busy machine it says more than the clock.
+the first iteration of each phase is left out, as it may compile), the total, the final
+log-likelihood. A fit is run once, so iteration 1 and the total hold what a program
+compiles. `cpu ms` is the processor time of a Newton iteration by the number of threads:
+on a busy machine it says more than the clock. `gradient / native` and `newton / native`
+are the speed-ups of `native float32` over the contender in the two phases, each against
+a fit that the same process does directly afterwards. Memory (`resident peak`) is what
+the fit adds to a process that holds the recording.
 
 `floor ms` is the time that an iteration cannot beat with the kernels' own elementary
 functions and NumPy's BLAS: for each sample, source and term two exponentials and one
@@ -86,7 +90,21 @@ class _Laps:
         return marked
 
 
-def _workload(fit, iterations, floor=None):
+def _phases(marks, iterations):
+    """Return milliseconds of iterations and their processor's, and the two medians."""
+    import numpy as np
+
+    start = _newton_start(iterations)
+    wall, cpu = 1000 * np.diff(np.asarray(marks, float), axis=0).T
+    return (
+        wall,
+        cpu,
+        float(np.median(wall[1 : start - 1])),
+        float(np.median(wall[start:])),
+    )
+
+
+def _workload(fit, recording, iterations, floor=None, is_native=False):
     """Time `fit() -> (marks, log-likelihoods)`; marks are two columns in seconds."""
     start = _newton_start(iterations)
 
@@ -94,23 +112,29 @@ def _workload(fit, iterations, floor=None):
         import numpy as np
 
         marks, log_likelihood = out
-        wall, cpu = 1000 * np.diff(np.asarray(marks, float), axis=0).T
+        wall, cpu, gradient, newton = _phases(marks, iterations)
         scores = {
-            _HEADLINE: float(np.median(wall[start:])),
+            _HEADLINE: newton,
             "iteration 1 ms": float(wall[0]),
-            "gradient ms": float(np.median(wall[1 : start - 1])),
+            "gradient ms": gradient,
             "cpu ms": float(np.median(cpu[start:])) / _THREADS,
             "total s": float(wall.sum()) / 1000,
             "log-likelihood 1": float(log_likelihood[0]),
             "log-likelihood": float(log_likelihood[-1]),
         }
+        native = (
+            (gradient, newton) if is_native else _native_phases(recording, iterations)
+        )
+        if native is not None:
+            scores["gradient / native"] = gradient / native[0]
+            scores["newton / native"] = newton / native[1]
         if floor is not None:
             scores["floor ms"] = floor()
             scores["newton / floor"] = scores[_HEADLINE] / scores["floor ms"]
             scores["cpu / floor"] = scores["cpu ms"] / scores["floor ms"]
         return scores
 
-    return Workload(run=fit, quality=quality, repeats=1)
+    return Workload(run=fit, quality=quality, repeats=0)
 
 
 def _newton_start(iterations):
@@ -159,22 +183,14 @@ def _floor(dtype, channels, samples, terms=3):
     return 1000 * max((elementary + products) / _THREADS, reading)
 
 
-def _amica_core(backend, channels, samples, iterations, **options):
-    """Fit with one of amica_core's backends."""
+def _fit_core(recording, iterations, backend, options):
+    """Fit with one of amica_core's backends; return marks and log-likelihoods."""
     import amica_core
     from amica_core import _em
-    from amica_core._backend.protocol import load_backend
 
+    laps, iterate = _Laps(), _em._iterate
+    _em._iterate = laps.before(iterate)
     try:
-        load_backend(backend, **options)
-    except (ImportError, ValueError) as error:
-        raise Unavailable(str(error)) from error
-    recording = _recording(channels, samples)
-    iterate = _em._iterate
-
-    def fit():
-        laps = _Laps()
-        _em._iterate = laps.before(iterate)
         result = amica_core.fit(
             recording,
             max_iter=iterations,
@@ -185,16 +201,47 @@ def _amica_core(backend, channels, samples, iterations, **options):
             backend=backend,
             backend_options=options,
         )
-        laps.mark()
-        return laps.marks, result.history.log_likelihood
+    finally:
+        _em._iterate = iterate
+    laps.mark()
+    return laps.marks, result.history.log_likelihood
 
+
+def _native_phases(recording, iterations):
+    """Return what the two phases take in `native float32`; None where it is missing."""
+    from importlib.util import find_spec
+
+    import numpy as np
+
+    if not (find_spec("amica_core") and find_spec("amica_native")):
+        return None
+    options = {"dtype": "float32", "n_jobs": _THREADS}
+    recording = np.asarray(recording)
+    marks, _ = _fit_core(recording, iterations, "native", options)
+    return _phases(marks, iterations)[2:]
+
+
+def _amica_core(backend, channels, samples, iterations, **options):
+    from amica_core._backend.protocol import load_backend
+
+    try:
+        load_backend(backend, **options)
+    except (ImportError, ValueError) as error:
+        raise Unavailable(str(error)) from error
+    recording = _recording(channels, samples)
     floor = None
     if backend == "native":
 
         def floor():
             return _floor(options["dtype"], channels, samples)
 
-    return _workload(fit, iterations, floor)
+    return _workload(
+        lambda: _fit_core(recording, iterations, backend, options),
+        recording,
+        iterations,
+        floor,
+        is_native=(backend, options.get("dtype")) == ("native", "float32"),
+    )
 
 
 _CORE = {"requires": ("amica_core",), "install": "pip install 'amica-core[native]'"}
@@ -235,6 +282,13 @@ def _(channels, samples, iterations):
         raise Unavailable("compiling takes longer than the whole case at this size")
     return _amica_core(
         "torch", channels, samples, iterations, dtype="float32", compile=True
+    )
+
+
+@iteration.contender("torch float32 cuda", **_TORCH)
+def _(channels, samples, iterations):
+    return _amica_core(
+        "torch", channels, samples, iterations, device="cuda", dtype="float32"
     )
 
 
@@ -297,7 +351,7 @@ def _(channels, samples, iterations):
         marks = np.cumsum(np.vstack([[0, 0], np.column_stack([wall, cpu])]), axis=0)
         return marks, result.history.log_likelihood
 
-    return _workload(fit, iterations)
+    return _workload(fit, recording, iterations)
 
 
 def _jamica(dtype, channels, samples, iterations):
@@ -339,7 +393,7 @@ def _jamica(dtype, channels, samples, iterations):
         marks = solver.time.laps.marks[1 : 1 + 3 * iterations : 3]
         return [*marks, solver.time.laps.marks[3 * iterations]], result.log_likelihood
 
-    return _workload(fit, iterations)
+    return _workload(fit, recording.T, iterations)
 
 
 _JAMICA = {"requires": ("jamica", "jax"), "install": "pip install jamica jax"}
@@ -385,7 +439,7 @@ def _(channels, samples, iterations):
         laps.mark()
         return laps.marks, found["LL"]
 
-    return _workload(fit, iterations)
+    return _workload(fit, recording, iterations)
 
 
 @iteration.contender("pyamica", requires=("pyamica",), install="pip install pyamica")
@@ -412,7 +466,7 @@ def _(channels, samples, iterations):
         laps.mark()
         return laps.marks, model.ll_history().numpy()
 
-    return _workload(fit, iterations)
+    return _workload(fit, recording, iterations)
 
 
 @iteration.contender("pamica", requires=("pamica",), install="pip install pamica")
@@ -441,4 +495,4 @@ def _(channels, samples, iterations):
         laps.mark()
         return laps.marks, np.asarray(model.ll_history)
 
-    return _workload(fit, iterations)
+    return _workload(fit, recording.T, iterations)

@@ -20,13 +20,19 @@ class History(NamedTuple):
     """Course of a fit; every array has one entry an iteration."""
 
     log_likelihood: NDArray[np.float64]
-    """Nats per sample and component, of the model before the iteration's update."""
+    """Nats per sample and component, of the model before the iteration's update.
+
+    With the quasi-Newton solver some are trials that failed, and lower than before.
+    """
     gradient_norm: NDArray[np.float64]
     """Root mean square of the direction of the mixing columns."""
     learning_rate: NDArray[np.float64]
-    """Step size of the iteration's update; 0 where the mixing columns stayed."""
+    """Step size of the iteration's update; 0 where the mixing columns stayed.
+
+    With the quasi-Newton solver, the part of its direction that is tried next.
+    """
     newton: NDArray[np.bool_]
-    """Whether all models moved along Newton directions."""
+    """Whether all models moved along Newton directions of EM."""
     n_kept: NDArray[np.int64]
     """Samples in use."""
 
