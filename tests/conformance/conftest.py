@@ -3,6 +3,8 @@
 Each runs the other library's neuron and the layer that `from_peer` makes of it on the
 same random input, from the initial state, and looks at the spikes and at the gradient
 of a random weighted sum of them with respect to the input.
+
+`AlphaLIF` has no counterpart: snnTorch's `Alpha` has no membrane of its own.
 """
 
 import jax

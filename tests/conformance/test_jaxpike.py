@@ -75,6 +75,20 @@ def test_surrogates(theirs, ours):
     assert from_peer(jaxpike.LIF(surrogate=theirs()), 2).surrogate == ours
 
 
+def test_the_first_spike_of_an_izhikevich_neuron(drive):
+    # From there on the libraries differ: what the recovery hears of the spike's peak.
+    peer = jaxpike.Izhikevich.preset("chattering", substeps=2)
+    xs = jnp.asarray(drive(6.0, 6.0))
+    settings = spike_core.IZHIKEVICH_PRESETS["chattering"]
+    start = peer.init_state(xs[0].shape)
+    theirs = jax.lax.scan(lambda state, x: peer(state, x), start, xs)[1]
+    neuron = spike_core.Izhikevich(NEURONS, **settings)
+    state = neuron.initial_state(xs.shape[1:2])._replace(v=start.v, u=start.u)
+    ours = unroll(neuron, xs, state, strategy=Scan())[1]
+    assert theirs.any(axis=0).all()
+    np.testing.assert_array_equal(theirs.argmax(axis=0), ours.argmax(axis=0))
+
+
 def test_what_cannot_be_expressed():
     with pytest.raises(ValueError, match="Izhikevich"):
         from_peer(jaxpike.Izhikevich(), 2)

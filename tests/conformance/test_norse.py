@@ -50,6 +50,17 @@ SPIKING = {
         lambda: norse.LIFExCell(norse.LIFExParameters(v_leak=_tensor(0.0))),
         (0.1, 0.4),
     ),
+    "adaptive exponential": (
+        lambda: norse.LIFAdExCell(
+            norse.LIFAdExParameters(
+                adaptation_spike=_tensor(0.5),
+                tau_ada_inv=_tensor(20.0),
+                v_leak=_tensor(-0.1),
+                v_reset=_tensor(-0.3),
+            )
+        ),
+        (0.4, 0.6),
+    ),
 }
 
 
@@ -87,8 +98,8 @@ def test_what_cannot_be_expressed():
     too_fast = norse.LIFBoxCell(LIFBoxParameters(tau_mem_inv=_tensor(1500.0)))
     with pytest.raises(ValueError, match="tau_mem_inv"):
         from_peer(too_fast, 2)
-    with pytest.raises(TypeError, match="LIFAdExCell"):
-        from_peer(norse.LIFAdExCell(), 2)
+    with pytest.raises(TypeError, match="LSNNCell"):
+        from_peer(norse.LSNNCell(), 2)
 
 
 def test_time_constants_are_given_in_the_step_asked_for():

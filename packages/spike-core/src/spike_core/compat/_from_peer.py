@@ -50,7 +50,8 @@ def from_peer(
                  LIFCell,            adds its input, whose gain is made up for; the
                  LIFRecurrentCell,   membrane is measured from ``v_leak``, where it
                  LIFExCell,          starts; the recurrent cell brings the weights of
-                 LIBoxCell, LICell   its input, and detaches its reset
+                 LIFAdExCell,        its input, and detaches its reset
+                 LIBoxCell, LICell
     Spyx         IF, LIF, RLIF,      gain ``"unit"``; the spike comes one step late
                  ALIF, CuBaLIF,      (a `Delay` behind the neuron), except for
                  PSU_LIF, LI         ``PSU_LIF``; the reset is late and whole, except

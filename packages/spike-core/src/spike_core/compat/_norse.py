@@ -1,6 +1,7 @@
 """Neurons of Norse: forward Euler, time in seconds, a synapse before the membrane.
 
-Membranes are measured from `v_leak`, where those of Norse start.
+Membranes are measured from `v_leak`, where those of Norse start; not that of `AdEx`,
+which starts at rest as well.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._neuron.adex import AdEx
 from .._neuron.cuba_lif import CubaLIF
 from .._neuron.integrate_and_fire import IF
 from .._neuron.leaky_integrator import LeakyIntegrator
@@ -65,10 +67,38 @@ def exponential(neuron: Any, wanted: Wanted) -> Any:
         _synapse(neuron, wanted),
         EIF(
             wanted.features,
-            tau=wanted.dt / (neuron.dt * wanted.value("p", p.tau_mem_inv)),
+            tau=wanted.dt / (neuron.dt * wanted.value("p.tau_mem_inv", p.tau_mem_inv)),
             sharpness=wanted.value("p.delta_T", p.delta_T),
             v_rheobase=onset,
             **_firing(neuron, wanted),
+        ),
+    )
+
+
+@reads("norse", "LIFAdExCell")
+def adaptive_exponential(neuron: Any, wanted: Wanted) -> Any:
+    """Read a `LIFAdExCell`: as an `AdEx` with a conductance of 1."""
+    p = neuron.p
+    names = ("tau_mem_inv", "tau_ada_inv", "delta_T", "v_leak", "v_th", "v_reset")
+    rate, rate_adaptation, sharpness, v_leak, v_th, v_reset = (
+        wanted.value(f"p.{name}", getattr(p, name)) for name in names
+    )
+    return Sequential(
+        _synapse(neuron, wanted),
+        AdEx(
+            wanted.features,
+            capacitance=wanted.dt / (neuron.dt * rate),
+            conductance=1.0,
+            v_rest=v_leak,
+            v_rheobase=v_th,
+            sharpness=sharpness,
+            tau_adaptation=wanted.dt / (neuron.dt * rate_adaptation),
+            a=wanted.value("p.adaptation_current", p.adaptation_current),
+            b=wanted.value("p.adaptation_spike", p.adaptation_spike),
+            threshold=v_th,
+            v_reset=v_reset,
+            surrogate=_firing(neuron, wanted)["surrogate"],
+            dt=wanted.dt,
         ),
     )
 
