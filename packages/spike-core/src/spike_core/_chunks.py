@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from ._variable import Frozen
+from ._varying import alike
 
 Run = Callable[[Any, jax.Array, Any], tuple[Any, jax.Array]]
 
@@ -36,7 +37,7 @@ def run_in_chunks(
     n_steps = xs.shape[0]
     whole = n_steps // chunk
     run_chunk, changing = _as_function(run, net)
-    carry, parts = (changing, state), []
+    carry, parts = _varying_like(net, xs, (changing, state)), []
     if whole:
         blocks = xs[: whole * chunk].reshape(whole, chunk, *xs.shape[1:])
         carry, ys = jax.lax.scan(run_chunk, carry, blocks)
@@ -48,6 +49,16 @@ def run_in_chunks(
     if isinstance(net, nnx.Module):
         nnx.update(net, changing)
     return state, parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+
+def _varying_like(net, xs, carry):
+    """Let what is carried vary over the axes of a `shard_map` that a step adds."""
+    leaves, tree = jax.tree.flatten(carry)
+    others = [
+        xs,
+        *(jax.tree.leaves(nnx.state(net)) if isinstance(net, nnx.Module) else []),
+    ]
+    return jax.tree.unflatten(tree, alike(*others, *leaves)[len(others) :])
 
 
 def _as_function(run, net):

@@ -8,10 +8,11 @@ import jax
 def alike(*arrays: jax.Array) -> list[jax.Array]:
     """Let all arrays vary over the same axes of a `shard_map`."""
     axes = frozenset().union(*map(_varying, arrays))
-    return [
-        jax.lax.pcast(array, tuple(axes - _varying(array)), to="varying")
-        for array in arrays
-    ]
+    return [_vary(array, axes - _varying(array)) for array in arrays]
+
+
+def _vary(array, axes):
+    return jax.lax.pcast(array, tuple(axes), to="varying") if axes else array
 
 
 def _varying(array):
