@@ -284,3 +284,15 @@ def _(**sizes):
     from spike_parallel import ParallelBackward
 
     return _backward(ParallelBackward(), **sizes)
+
+
+@backward.contender(
+    "ParallelBackward, forward fused",
+    requires=(*_OURS["requires"], "spike_native"),
+    install="pip install spike-parallel spike-core[native]",
+)
+def _(**sizes):
+    from spike_core import Fused
+    from spike_parallel import ParallelBackward
+
+    return _backward(ParallelBackward(forward=Fused()), **sizes)

@@ -7,8 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from spike_core import ALIF, LIF, CubaLIF, LeakyIntegrator, Scan, Sequential, unroll
-from spike_parallel import ParallelBackward
+from spike_core import (
+    ALIF,
+    LIF,
+    CubaLIF,
+    Fused,
+    LeakyIntegrator,
+    Scan,
+    Sequential,
+    unroll,
+)
+from spike_parallel import Associative, ParallelBackward
 
 # A new neuron joins here.
 NEURONS = {
@@ -91,6 +100,29 @@ def test_gradients_of_a_network_in_single_precision():
     xs = jnp.asarray(np.random.default_rng(0).normal(2, 2, (200, 2, 4)), jnp.float32)
     found, expected = (results(net, xs, s) for s in (ParallelBackward(), Scan()))
     assert_equal(found, expected, 1e-6 * 10)
+
+
+def test_the_forward_pass_may_be_another_strategys():
+    pytest.importorskip("spike_native")
+    net = NEURONS["LIF subtract"](3, param_dtype=jnp.float64)
+    xs = jnp.asarray(np.random.default_rng(0).normal(0.5, 1, (61, 2, 3)))
+    found = results(net, xs, ParallelBackward(forward=Fused()))
+    outputs, gradients = results(net, xs, Scan())
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13),
+        found[0],
+        outputs,
+    )
+    assert_equal((outputs, found[1]), (outputs, gradients), 1e-11)
+
+
+def test_what_the_other_strategy_does_not_run_is_named():
+    net = Sequential(jnp.sin, NEURONS["LIF subtract"](3))
+    strategy = ParallelBackward(forward=Associative())
+    with pytest.raises(ValueError, match=r"layers\[1\], a LIF: .*reset='subtract'"):
+        unroll(net, jnp.ones((5, 3)), strategy=strategy)
+    with pytest.raises(ValueError, match=r"`forward` must be a spike_core\.Strategy"):
+        ParallelBackward(forward="fused")
 
 
 def test_no_steps():

@@ -13,10 +13,12 @@ detached or not, and adaptation are in it.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jax import Array, lax
 from spike_core import Strategy, run_layers
 
@@ -25,7 +27,7 @@ from ._recurrence import linear_recurrence
 
 @dataclasses.dataclass(frozen=True)
 class ParallelBackward(Strategy):
-    """Run forward by a scan and backward in parallel over time.
+    """Run forward step by step and backward in parallel over time.
 
     For every built-in neuron, with reset or without: outputs are those of
     `spike_core.Scan` bit for bit, gradients equal to rounding. The state before each
@@ -35,10 +37,18 @@ class ParallelBackward(Strategy):
     ``step(parameters, state, x)`` that treats every element of the state alike and
     apart from the others, with one or two floating leaves in its state.
 
+    Parameters
+    ----------
+    forward
+        What each neuron runs forward with: the scan if None, or another strategy, such
+        as `spike_core.Fused()`, with its outputs. It keeps no states, so the backward
+        pass begins with a scan for them.
+
     Raises
     ------
     ValueError
-        When it runs a neuron that is not of this kind; the message names it.
+        If `forward` is not a strategy; when it runs a neuron that is not of this kind,
+        or that `forward` does not run: the message names it.
 
     Examples
     --------
@@ -52,12 +62,24 @@ class ParallelBackward(Strategy):
     (100, 8, 3)
     """
 
+    forward: Strategy | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.forward is None or isinstance(self.forward, Strategy)):
+            raise ValueError(
+                "`forward` must be a spike_core.Strategy or None, "
+                f"got {type(self.forward).__name__}"
+            )
+
     def run(self, net: Any, xs: Array, state: Any) -> tuple[Any, Array]:
         """See `spike_core.Strategy.run`."""
-        return run_layers(net, xs, state, _run_neuron)
+        run_neuron = functools.partial(_run_neuron, self.forward)
+        return run_layers(net, xs, state, run_neuron)
 
 
-def _run_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Array]:
+def _run_neuron(
+    strategy: Strategy | None, name: str, neuron: Any, xs: Array, state: Any
+) -> tuple[Any, Array]:
     if not hasattr(neuron, "step") or not hasattr(neuron, "parameters"):
         raise ValueError(
             f"{name}, a {type(neuron).__name__}, has no `parameters` and "
@@ -83,21 +105,42 @@ def _run_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Arr
         pairs = zip(structure.flatten_up_to(state), floating, strict=True)
         return [leaf for leaf, is_floating in pairs if is_floating == wanted]
 
-    @jax.custom_vjp
-    def through_time(parameters, state, xs):
-        return lax.scan(lambda s, x: neuron.step(parameters, s, x), state, xs)
+    graph, variables = None, ()
+    if strategy is not None:
+        graph, variables = nnx.split(neuron)
 
-    def forward(parameters, state, xs):
+    def by_strategy(variables, state, xs):
+        assert strategy is not None
+        try:
+            return strategy.run(nnx.merge(graph, variables), xs, state)
+        except ValueError as error:
+            raise ValueError(f"{name}, a {type(neuron).__name__}: {error}") from error
+
+    def by_scan(parameters, state, xs):
         def step(before, x):
             after, y = neuron.step(parameters, before, x)
             return after, (before, y)
 
         last, (before, ys) = lax.scan(step, state, xs)
-        return (last, ys), (parameters, before, xs)
+        return before, (last, ys)
+
+    @jax.custom_vjp
+    def through_time(parameters, variables, state, xs):
+        if strategy is not None:
+            return by_strategy(variables, state, xs)
+        return lax.scan(lambda s, x: neuron.step(parameters, s, x), state, xs)
+
+    def forward(parameters, variables, state, xs):
+        if strategy is not None:
+            return by_strategy(variables, state, xs), (parameters, state, xs)
+        before, outputs = by_scan(parameters, state, xs)
+        return outputs, (parameters, before, xs)
 
     def backward(kept, cotangents):
         parameters, before, xs = kept
         last, ys = cotangents
+        if strategy is not None:
+            before, _ = by_scan(parameters, before, xs)
 
         # All steps at once: time is one more batch axis.
         def step(parameters, moving, xs):
@@ -141,8 +184,9 @@ def _run_neuron(name: str, neuron: Any, xs: Array, state: Any) -> tuple[Any, Arr
         ]
         to_parameters, _, to_xs = pull((to_after, ys))
         to_state = merge([t[0] for t in to_before], split(last, False))
-        return to_parameters, to_state, to_xs
+        # The variables are the parameters over again.
+        return to_parameters, None, to_state, to_xs
 
     through_time.defvjp(forward, backward)
     run = through_time if xs.shape[0] else through_time.fun
-    return run(neuron.parameters, state, xs)
+    return run(neuron.parameters, variables, state, xs)
