@@ -399,6 +399,7 @@ def test_channels_last_become_channels_first():
     xs = current(20, 2, 6, 5, 2)
     given = to_nir(net, dt=DT, input_shape=(6, 5, 2))
     assert given.nodes["1"].tau.shape == (3, 6, 5)
+    assert given.nodes["0"].weight.flags.writeable
     again = from_nir(given, dt=DT)
     wanted = run(net, xs)
     np.testing.assert_allclose(

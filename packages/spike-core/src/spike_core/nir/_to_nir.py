@@ -332,13 +332,14 @@ def _threshold(w: _Writer, name: str, layer: Threshold, shape: Shape) -> Any:
 def _linear(w: _Writer, name: str, layer: nnx.Linear, shape: Shape) -> Any:
     if len(shape) != 1:
         raise ValueError(f"its input must be flat, got shape {shape}")
-    weight = np.asarray(layer.kernel[...], np.float32).T
+    # A copy: a view of a JAX array cannot be written to.
+    weight = np.array(layer.kernel[...], np.float32).T
     order = w.orders[name]
     if order is not None:
         weight, w.orders[name] = weight[:, order], None
     if layer.bias is None:
         return w.nir.Linear(weight)
-    return w.nir.Affine(weight, np.asarray(layer.bias[...], np.float32))
+    return w.nir.Affine(weight, np.array(layer.bias[...], np.float32))
 
 
 def _flatten(w: _Writer, name: str, layer: Flatten, shape: Shape) -> Any:
@@ -367,7 +368,7 @@ def _conv(w: _Writer, name: str, layer: nnx.Conv, shape: Shape) -> Any:
     if layer.mask is not None or _filled(layer.input_dilation, axes) != (1,) * axes:
         raise ValueError("no node has a mask or a dilated input")
     strides = _filled(layer.strides, axes)
-    weight = np.asarray(layer.kernel[...], np.float32)
+    weight = np.array(layer.kernel[...], np.float32)
     bias = np.zeros(layer.out_features) if layer.bias is None else layer.bias[...]
     settings = {
         "weight": np.moveaxis(weight, (-1, -2), (0, 1)),
@@ -375,7 +376,7 @@ def _conv(w: _Writer, name: str, layer: nnx.Conv, shape: Shape) -> Any:
         "padding": _padding(layer.padding, axes, strides),
         "dilation": _filled(layer.kernel_dilation, axes),
         "groups": int(layer.feature_group_count),
-        "bias": np.asarray(bias, np.float32),
+        "bias": np.array(bias, np.float32),
     }
     if axes == 2:
         return w.nir.Conv2d(input_shape=shape[:-1], **settings)
