@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-# Imported for what they register.
 from .. import _check
 from .._surrogate import Surrogate
+
+# Imported for what they register.
 from . import _jaxpike, _norse, _snntorch, _spikingjelly, _spyx  # noqa: F401
 from ._reading import READERS, Wanted
 
@@ -25,38 +26,25 @@ def from_peer(
     same gradients with respect to the input, where the peer has a surrogate that is
     here too. What differs between the libraries is made up for:
 
-    ============ =================== =================================================
-    library      neuron              what it becomes
-    ============ =================== =================================================
-    jaxpike      LIF, LinearLIF,     `LIF`, `ALIF`, `LeakyIntegrator`, with the gain
-                 ALIF,               ``"leak"``
-                 LeakyIntegrator
-    snnTorch     Leaky, RLeaky,      gain ``"unit"``; the reset by subtraction takes
-                 Synaptic, RSynaptic its threshold off one step late and whole
-                                     (`LateResetLIF`), cut from the gradient;
-                                     ``reset_delay=False`` is the reset of `LIF`, as
-                                     long as a reset leaves no membrane above the
-                                     threshold; `Synaptic` and the recurrent ones with
-                                     the reset ``"zero"`` rest for one step
-    SpikingJelly IFNode, LIFNode,    the threshold is the next float32 below, since
-                 ParametricLIFNode,  reaching it is enough to fire; the membrane is
-                 CUBALIFNode,        measured from where it leaks to
-                 EIFNode, QIFNode,
-                 RAFNode,
-                 NonSpikingLIFNode,
-                 NonSpikingIFNode
-    Norse        IAFCell,            the decay is $1 - dt/\tau$ (forward Euler); the
-                 LIFBoxCell,         cells that are not called Box have a synapse that
-                 LIFCell,            adds its input, whose gain is made up for; the
-                 LIFRecurrentCell,   membrane is measured from ``v_leak``, where it
-                 LIFExCell,          starts; the recurrent cell brings the weights of
-                 LIFAdExCell,        its input, and detaches its reset
-                 LIBoxCell, LICell
-    Spyx         IF, LIF, RLIF,      gain ``"unit"``; the spike comes one step late
-                 ALIF, CuBaLIF,      (a `Delay` behind the neuron), except for
-                 PSU_LIF, LI         ``PSU_LIF``; the reset is late and whole, except
-                                     for ``CuBaLIF`` and ``IF``
-    ============ =================== =================================================
+    - **jaxpike**: `LIF`, `LinearLIF`, `ALIF`, `LeakyIntegrator`, with the gain
+      ``"leak"``.
+    - **snnTorch**: `Leaky`, `RLeaky`, `Synaptic`, `RSynaptic`, with the gain
+      ``"unit"``. The reset by subtraction takes its threshold off one step late and
+      whole (`LateResetLIF`), and is cut from the gradient; ``reset_delay=False`` is the
+      reset of `LIF`, as long as a reset leaves no membrane above the threshold.
+      `Synaptic` and the recurrent ones with the reset ``"zero"`` rest for one step.
+    - **SpikingJelly**: `IFNode`, `LIFNode`, `ParametricLIFNode`, `CUBALIFNode`,
+      `EIFNode`, `QIFNode`, `RAFNode`, `NonSpikingLIFNode`, `NonSpikingIFNode`. The
+      threshold is the next float32 below, since reaching it is enough to fire; the
+      membrane is measured from where it leaks to.
+    - **Norse**: `IAFCell`, `LIFBoxCell`, `LIFCell`, `LIFRecurrentCell`, `LIFExCell`,
+      `LIFAdExCell`, `LIBoxCell`, `LICell`. The decay is $1 - dt/\tau$ (forward Euler).
+      The cells that are not called Box have a synapse that adds its input, whose gain
+      is made up for. The membrane is measured from ``v_leak``, where it starts. The
+      recurrent cell brings the weights of its input, and detaches its reset.
+    - **Spyx**: `IF`, `LIF`, `RLIF`, `ALIF`, `CuBaLIF`, `PSU_LIF`, `LI`, with the gain
+      ``"unit"``. The spike comes one step late (a `Delay` behind the neuron), except
+      for `PSU_LIF`; the reset is late and whole, except for `CuBaLIF` and `IF`.
 
     Parameters
     ----------

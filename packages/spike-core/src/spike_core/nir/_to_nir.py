@@ -110,8 +110,8 @@ class _Writer:
         shape = _check.shape_of("input_shape", given)
         self.orders["input"] = _channels_to_front(shape) if self.last else None
         shapes = propagate(net.edges, "input", shape, self._visit)
-        first = self._node_shape(shape, self.orders["input"])
-        last = self._node_shape(shapes["output"], self.orders["output"])
+        first = self.node_shape(shape, self.orders["input"])
+        last = self.node_shape(shapes["output"], self.orders["output"])
         nodes = {
             "input": self.nir.Input(np.array(first)),
             **self.nodes,
@@ -138,13 +138,13 @@ class _Writer:
             return shape
         layer = self.net.layers[name]
         with about(name, layer):
-            heard = self._node_shape(shape, order)
+            heard = self.node_shape(shape, order)
             writer = _writer_of(layer)
             node = writer(self, name, layer, shape)
             after_shape = output_shape(layer, shape)
             if self.orders[name] is not None and len(after_shape) > 1:
                 self.orders[name] = _channels_to_front(after_shape)
-            said = self._node_shape(after_shape, self.orders[name])
+            said = self.node_shape(after_shape, self.orders[name])
             node.input_type = {"input": np.array(heard)}
             node.output_type = {"output": np.array(said)}
         self.nodes[name] = node
@@ -164,7 +164,7 @@ class _Writer:
             )
         return shapes.pop()
 
-    def _node_shape(self, shape: Shape, order: np.ndarray | None) -> Shape:
+    def node_shape(self, shape: Shape, order: np.ndarray | None) -> Shape:
         """Return the shape in the graph of a sample here."""
         return shape if order is None or len(shape) < 2 else (shape[-1], *shape[:-1])
 
@@ -173,7 +173,7 @@ class _Writer:
         full = np.broadcast_to(np.asarray(value, np.float64), shape)
         order = self.orders[name]
         if order is not None:
-            full = full.ravel()[order].reshape(self._node_shape(shape, order))
+            full = full.ravel()[order].reshape(self.node_shape(shape, order))
         return full.astype(np.float32)
 
     def driven(self, name: str, neuron: Any, gain: Any) -> dict[str, Any]:
@@ -346,7 +346,7 @@ def _flatten(w: _Writer, name: str, layer: Flatten, shape: Shape) -> Any:
     rank = len(shape)
     if w.orders[name] is not None and (layer.first, layer.last) != (-rank, -1):
         raise ValueError("with the channels last all axes have to be flattened")
-    heard = np.array(w._node_shape(shape, w.orders[name]))
+    heard = np.array(w.node_shape(shape, w.orders[name]))
     first, last = layer.first + rank, layer.last + rank
     return w.nir.Flatten({"input": heard}, start_dim=first, end_dim=last)
 
