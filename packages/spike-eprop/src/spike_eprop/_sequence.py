@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 
 from . import _check, _memory, _step
@@ -118,15 +119,20 @@ def value_and_grad(
     xs = _check.floating(xs, dtype)
     x = jax.ShapeDtypeStruct(xs.shape[1:], xs.dtype)
     batch, state = fit(net, x, state)
-    weights = _check.weights(mask, xs.shape[0], batch, dtype)
+    weights = None
+    if mask is not None:
+        weights = _check.weights(mask, xs.shape[0], batch, dtype)
     if rule.trace == "auto":
         engine = _memory.choose(engine, net, x, batch, xs.shape[0])
     carry = _step.start(engine, net, state, x, batch)
 
     def body(carry, inputs):
         carry, rest = carry
+        x, target, weight = inputs
+        if weight is None:  # made here, for an array of all steps would be memory
+            weight = jnp.ones(batch, dtype)
         module = nnx.merge(graphdef, params, rest)
-        carry, *_ = _step.advance(engine, module, carry, *inputs)
+        carry, *_ = _step.advance(engine, module, carry, x, target, weight)
         return (carry, nnx.state(module, nnx.Not(nnx.Param))), None
 
     (carry, _), _ = jax.lax.scan(body, (carry, rest), (xs, targets, weights))
