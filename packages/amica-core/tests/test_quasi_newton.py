@@ -267,6 +267,13 @@ def test_ctrl_c_during_the_first_part_returns_a_model(monkeypatch):
     assert np.isfinite(fitted.log_likelihood)
 
 
+def test_the_estimator_passes_the_solver_on(X):
+    arguments = {"solver": "quasi_newton", "max_iter": 8, "random_state": 0}
+    seen = ac.AMICA(**arguments).fit(X).log_likelihood_
+    wanted = ac.fit(X, **arguments).history.log_likelihood
+    np.testing.assert_array_equal(seen, wanted)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

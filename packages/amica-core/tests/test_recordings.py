@@ -70,6 +70,12 @@ def test_the_log_likelihood_rises_and_settles(recording):
     assert fitted.history.newton.mean() > 0.5
 
 
+def test_the_quasi_newton_solver_is_there_sooner(recording):
+    X, n, fitted = recording
+    quick = ac.fit(X, n, solver="quasi_newton", max_iter=150, random_state=0)
+    assert quick.log_likelihood > fitted.log_likelihood - 1e-4
+
+
 @pytest.mark.filterwarnings("ignore")  # of the other programs
 @pytest.mark.parametrize("method", [_fastica, _picard, _infomax])
 def test_no_other_method_explains_more(recording, method):
