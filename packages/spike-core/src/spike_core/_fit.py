@@ -306,20 +306,21 @@ def _copy(state: Any) -> Any:
 
 
 def _train_epoch(net, optimizer, batches, epoch, asked, bar, how) -> float:
-    total, samples, latest = 0.0, 0, ()
+    total, samples = 0.0, 0
+    latest: tuple[Any, ...] = ()
     for step, (xs, targets) in enumerate(batches):
         value, finite = take_step(net, optimizer, xs, *targets, **how)
         # One step late: to ask for a number is to wait for the device.
         if latest:
-            total += _finish_step(*latest, bar)
+            total += _finish_step(bar, *latest)
         n = n_samples(xs, how["time_axis"])
         latest, samples = (epoch, step, value, finite, n), samples + n
         if asked.is_set():
             raise KeyboardInterrupt
-    return (total + _finish_step(*latest, bar)) / samples
+    return (total + _finish_step(bar, *latest)) / samples
 
 
-def _finish_step(epoch, step, value, finite, n, bar) -> float:
+def _finish_step(bar, epoch, step, value, finite, n) -> float:
     loss = float(value)
     if not finite:
         what = f"the loss is {loss}"
@@ -399,7 +400,7 @@ def _bar(progress: bool, first: int, epochs: int) -> Generator[_Quiet]:
     if not progress or find_spec("tqdm") is None:
         yield _Quiet()
         return
-    from tqdm.auto import tqdm  # pyrefly: ignore [untyped-import]
+    from tqdm.auto import tqdm
 
     with tqdm(unit=" steps", dynamic_ncols=True) as bar:
         yield _Bar(bar, first, epochs)

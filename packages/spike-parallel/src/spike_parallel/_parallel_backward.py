@@ -105,7 +105,8 @@ def _run_neuron(
         pairs = zip(structure.flatten_up_to(state), floating, strict=True)
         return [leaf for leaf, is_floating in pairs if is_floating == wanted]
 
-    graph, variables = None, ()
+    graph: Any = None
+    variables: Any = ()
     if strategy is not None:
         graph, variables = nnx.split(neuron)
 

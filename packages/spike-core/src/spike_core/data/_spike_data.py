@@ -244,7 +244,7 @@ def bin_recordings(
     labels, lengths = [], np.empty(n, np.int32)
     n_events, n_outside = np.empty(n, np.int64), np.empty(n, np.int64)
     if progress and find_spec("tqdm") is not None:
-        from tqdm.auto import tqdm  # pyrefly: ignore [untyped-import]
+        from tqdm.auto import tqdm
 
         recordings = tqdm(recordings, "binning", delay=2, unit=" recordings")
     for i, recording in enumerate(recordings):
