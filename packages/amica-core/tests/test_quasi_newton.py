@@ -267,6 +267,19 @@ def test_ctrl_c_during_the_first_part_returns_a_model(monkeypatch):
     assert np.isfinite(fitted.log_likelihood)
 
 
+def test_it_stops_where_little_is_left(X):
+    arguments = {"solver": "quasi_newton", "random_state": 0}
+    fitted = ac.fit(X, **arguments)
+    assert fitted.stop_reason in ("min_change", "min_rate")
+    assert fitted.n_iter < 1000
+    stopping = ac.Stopping(min_change=1e-7)
+    assert ac.fit(X, **arguments, stopping=stopping).n_iter == fitted.n_iter
+    early = ac.fit(X, **arguments, stopping=ac.Stopping(min_change=1e-4))
+    assert early.stop_reason == "min_change"
+    assert early.n_iter < fitted.n_iter
+    assert early.log_likelihood > fitted.log_likelihood - 1e-2
+
+
 def test_the_estimator_passes_the_solver_on(X):
     arguments = {"solver": "quasi_newton", "max_iter": 8, "random_state": 0}
     seen = ac.AMICA(**arguments).fit(X).log_likelihood_

@@ -66,7 +66,8 @@ class AMICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     newton : Newton or bool, default=True
         When Newton steps begin; True for `Newton()`, False for natural gradient only.
     stopping : Stopping or None, default=None
-        Stop rules; None for `Stopping()`.
+        Stop rules; None for `Stopping()`, with the quasi-Newton solver
+        `Stopping(min_change=1e-7)`.
     rejection : Rejection or None, default=None
         Leave samples out that no model explains.
     sharing : Sharing or None, default=None

@@ -45,6 +45,8 @@ DensityName = Literal[
 ]
 Solver = Literal["em", "quasi_newton"]
 _SOLVERS = ("em", "quasi_newton")
+# A step of EM that gains little says little of what is left; one of L-BFGS does.
+_STOPPING = {"em": Stopping(), "quasi_newton": Stopping(min_change=1e-7)}
 _DENSITIES = (*(d.name.lower() for d in Density), "switching")
 _LEARNABLE = ("A", "c", "gm", "alpha", "mu", "beta", "rho")
 
@@ -114,7 +116,8 @@ def fit(
         the log-likelihood, and needs several times fewer iterations. Not for
         `sharing`; `learning_rate` and `newton` are settings of EM.
     learning_rate, stopping, bounds
-        See `LearningRate`, `Stopping` and `Bounds`; None for their defaults.
+        See `LearningRate`, `Stopping` and `Bounds`; None for their defaults, but for
+        `min_change`, which is 1e-7 with the quasi-Newton solver.
     newton
         See `Newton`; True for its defaults, False for natural gradient only.
     rejection, sharing
@@ -216,12 +219,13 @@ def fit(
     if compatibility is not None:
         check_choice("compatibility", compatibility, ("fortran",))
     fortran = compatibility == "fortran"
+    _check_solver(solver, learning_rate, newton, sharing, fortran, init)
     group = Alone() if group is None else group
     plan, schedule, code = _check_settings(
         max_iter=max_iter,
         learning_rate=LearningRate() if learning_rate is None else learning_rate,
         newton=newton,
-        stopping=Stopping() if stopping is None else stopping,
+        stopping=_STOPPING[solver] if stopping is None else stopping,
         rejection=rejection,
         sharing=sharing,
         density=density,
@@ -231,7 +235,6 @@ def fit(
         rescale=rescale,
         fortran=fortran,
     )
-    _check_solver(solver, learning_rate, newton, sharing, fortran, init)
     backend = default_backend() if backend is None else backend
     engine = load_backend(backend, **(backend_options or {}))
 
@@ -252,8 +255,9 @@ def fit(
     found = None
     if checkpoint is not None:
         check_integer("checkpoint_interval", checkpoint_interval, 1)
-        settings = _what_decides(plan, schedule, backend, backend_options, model)
-        settings["solver"] = solver
+        settings = {"solver": solver} | _what_decides(
+            plan, schedule, backend, backend_options, model
+        )
         store = Checkpoint(checkpoint, checkpoint_interval, settings, group)
         found = store.load(sphere, len(data), schedule)
         if found is not None:
