@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 from spike_native import dense_backward, dense_forward, xla
 
-SHAPES = [(0, 3, 2), (5, 0, 2), (5, 3, 0), (1, 1, 1), (70, 64, 64), (130, 129, 67)]
+SHAPES = [
+    (0, 3, 2),
+    (5, 0, 2),
+    (5, 3, 0),
+    (1, 1, 1),
+    (70, 64, 64),
+    (130, 129, 67),
+    (3, 20, 523),
+]
 
 
 def problem(*shape, density=0.1, dtype=np.float64, seed=0):
