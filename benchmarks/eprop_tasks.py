@@ -194,14 +194,14 @@ evidence = _case(
     "Adaptive neurons learn by e-prop to weigh evidence and answer after a delay.",
     "accuracy",
     "higher",
-    laptop=(300, 32, 60, 300),
+    laptop=(300, 32, 60, 250),
 )
 match = _case(
     "match",
     "Adaptive neurons learn by e-prop to compare two cues across a delay.",
     "accuracy",
     "higher",
-    laptop=(120, 32, 60, 400),
+    laptop=(120, 32, 60, 250),
 )
 digits = _case(
     "digits",

@@ -129,11 +129,14 @@ def _jaxpike(steps, run):
     net = jaxpike.Sequential(*layers, readout, jaxpike.LeakyIntegrator(20.0))
     xs = _drive(steps)
 
-    # Its weights are its own draw, and so is its loss.
+    # Its weights are its own draw, and so is its loss. On a CPU it is fastest, and
+    # compiles in a fraction of the time, with a loop that is not unrolled.
+    loop = {"scan_unroll": 1} if jax.default_backend() == "cpu" else {}
+
     @eqx.filter_jit
     @eqx.filter_value_and_grad
     def gradients(net, xs):
-        ys, _ = getattr(jaxpike, run)(net, xs)
+        ys, _ = getattr(jaxpike, run)(net, xs, **loop)
         return (ys**2).sum() / (steps * _BATCH)
 
     return Workload(
