@@ -81,12 +81,11 @@ def test_a_neuron_equals_the_scan(neuron):
     assert_trees_close(found, expected, 1e-13)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-def test_a_network_equals_the_scan(dtype):
-    net = network(dtype)
-    xs = jnp.asarray(np.random.default_rng(1).normal(size=(50, 2, 5)), dtype)
+def test_a_network_equals_the_scan_in_single_precision():
+    net = network(jnp.float32)
+    xs = jnp.asarray(np.random.default_rng(1).normal(size=(50, 2, 5)), jnp.float32)
     found, expected = (results(net, xs, s) for s in (Associative(), Scan()))
-    assert_trees_close(found, expected, 1e-4 if dtype == jnp.float32 else 1e-12)
+    assert_trees_close(found, expected, 1e-4)
 
 
 @pytest.mark.parametrize("steps", [0, 1])
