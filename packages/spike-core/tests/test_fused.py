@@ -324,7 +324,8 @@ def test_vmap_over_inputs_and_over_parameters():
             )
 
 
-def test_shard_map(monkeypatch):
+@pytest.mark.parametrize("strategy", ["auto", Scan()])
+def test_shard_map(strategy, monkeypatch):
     monkeypatch.setattr(_fused, "_CHUNK_BYTES", 1)  # chunks of 8 steps
     mesh = jax.make_mesh((1,), ("batch",), axis_types=(jax.sharding.AxisType.Auto,))
     along = jax.sharding.PartitionSpec(None, "batch")
@@ -333,8 +334,8 @@ def test_shard_map(monkeypatch):
 
     def gradients(variables, xs, sum_over=lambda total: total):
         def loss(variables, xs):
-            ys = unroll(nnx.merge(graph, variables), xs)[1]
-            return sum_over(ys.sum())
+            net = nnx.merge(graph, variables)
+            return sum_over(unroll(net, xs, strategy=strategy)[1].sum())
 
         return jax.grad(loss, argnums=(0, 1))(variables, xs)
 

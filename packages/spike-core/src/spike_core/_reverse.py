@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._neuron.base import Neuron, state_dtype
+from ._varying import alike
 
 
 def scan_neuron(
@@ -26,7 +27,8 @@ def scan_neuron(
     neuron.check_sequence(xs)
     like = jax.ShapeDtypeStruct(xs.shape[1:], state_dtype(state.v, xs))
     prepared = neuron.prepare(neuron.parameters, like)
-    return _scan(neuron.advance, unroll, prepared, state, xs)
+    leaves, tree = jax.tree.flatten((prepared, state, xs))
+    return _scan(neuron.advance, unroll, *tree.unflatten(alike(*leaves)))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -82,6 +84,9 @@ def _scan_backward(advance, unroll, kept, cotangents):
         return (d_before, jax.tree.map(jnp.add, d_spread, by_spread)), dx
 
     start = floats(jax.tree.leaves(d_last)), jax.tree.map(jnp.zeros_like, spread)
+    zeros, zeros_tree = jax.tree.flatten(start)
+    xs, dys, *zeros = alike(xs, dys, *zeros)
+    start = zeros_tree.unflatten(zeros)
     (d_first, d_spread), dxs = jax.lax.scan(
         step, start, (xs, leaves, dys), reverse=True, unroll=unroll
     )

@@ -39,8 +39,10 @@ def unroll(
     state
         State before the first step; the initial one if None.
     strategy
-        How to run; ``"auto"`` takes `Fused` for each neuron that has a kernel, on a CPU
-        with `spike-native` installed, and `Scan` for the others.
+        How to run; ``"auto"`` takes the kernels of `Fused` where there are some, on a
+        CPU with `spike-native` installed, and `Scan` for other neurons. A `Sequential`
+        of nothing but `nnx.Linear` and neurons with kernels then runs in chunks of time
+        that stay in the cache through all layers, as with `Checkpointed`.
     lengths
         Number of steps of each sequence, ``[*batch]``, integers from 0 to T; all if
         None. The state is then that of each sequence at its own end, and the output
