@@ -68,6 +68,14 @@ def test_output_forms_hold_the_same_fit(work, X):
     assert (work / "rest.amica.npz").exists()
 
 
+def test_solver(work):
+    words = ["fit", "rest.npy", "-q", "--iterations", "25"]
+    for solver in ("em", "quasi_newton"):
+        assert run(*words, "--solver", solver, "-o", f"{solver}.npz") == 0
+    em, quasi_newton = (ac.load_result(f"{s}.npz") for s in ("em", "quasi_newton"))
+    assert quasi_newton.log_likelihood > em.log_likelihood + 1e-3
+
+
 def test_summary_for_machines(work, capsys):
     words = ["fit", "rest.npy", "--iterations", "5", "--reject", "-q", "--json"]
     assert run(*words, "-o", "a.npz") == 0

@@ -25,6 +25,7 @@ def test_the_command():
         "models": "n_models",
         "mixtures": "n_mixtures",
         "iterations": "max_iter",
+        "solver": "solver",
         "backend": "backend",
     }
     for word, name in names.items():

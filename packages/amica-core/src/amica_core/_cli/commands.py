@@ -40,6 +40,7 @@ def fit_command(options: argparse.Namespace) -> int:
     settings: dict[str, Any] = dict(
         n_models=options.models,
         n_mixtures=options.mixtures,
+        solver=options.solver,
         max_iter=options.iterations,
         rejection=Rejection() if options.reject else None,
         sharing=Sharing() if options.share else None,
