@@ -28,7 +28,6 @@ recordings = Case(
     better="higher",
     tolerance=1e-3,
     profiles={
-        "smoke": [{"recording": "eeglab", "components": 8, "samples": 6000}],
         "laptop": [
             {"recording": "eeglab", "components": 32, "samples": None},
             {"recording": "eegmmidb", "components": 64, "samples": None},

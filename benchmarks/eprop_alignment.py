@@ -34,7 +34,6 @@ alignment = Case(
     quality=_COSINE,
     better="higher",
     profiles={
-        "smoke": _sizes(("one hidden layer",), steps=50, batch=2, hidden=16),
         "laptop": _sizes(_NETWORKS),
         "gpu": _sizes(_NETWORKS, batch=64, hidden=256),
     },

@@ -14,7 +14,6 @@ stream = Case(
     quality=_GROWTH,
     tolerance=4.0,
     profiles={
-        "smoke": [{"steps": 20_000, "block": 1000}],
         "laptop": [{"steps": 1_000_000, "block": 1000}],
         "gpu": [{"steps": 1_000_000, "block": 1000}],
     },

@@ -146,11 +146,7 @@ def _train(gradient, task, steps, batch, hidden, iterations):
 def _case(task, claim, quality, better, laptop):
     names = ("steps", "batch", "hidden", "iterations")
     sizes = dict(zip(names, laptop, strict=True))
-    profiles = {
-        "smoke": [sizes | {"iterations": 5, "batch": min(sizes["batch"], 4)}],
-        "laptop": [sizes],
-        "gpu": [sizes],
-    }
+    profiles = {"laptop": [sizes], "gpu": [sizes]}
     case = Case(
         name=f"eprop-{task}",
         claim=claim,

@@ -11,7 +11,6 @@ spoken_digits = Case(
     better="higher",
     tolerance=0.03,
     profiles={
-        "smoke": [{"seeds": 1, "epochs": 2, "hidden": 32, "every": 4}],
         "laptop": [{"seeds": 5, "epochs": 30, "hidden": 128, "every": 1}],
         "gpu": [{"seeds": 5, "epochs": 30, "hidden": 128, "every": 1}],
     },
