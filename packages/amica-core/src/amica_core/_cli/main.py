@@ -117,7 +117,7 @@ def _add_fit(commands: Any) -> None:
     add("--mixtures", type=int, default=3, metavar="N", help="terms a density (3)")
     add("--iterations", type=int, default=2000, metavar="N", help="at most (2000)")
     add("--solver", default="em", choices=("em", "quasi_newton"),
-        help="quasi_newton: same quality, fewer iterations (em)")  # fmt: skip
+        help="quasi_newton takes far fewer iterations (em)")  # fmt: skip
     add("--reject", action="store_true", help="leave out samples no model explains")
     add("--share", action="store_true", help="let models share components")
     add("--seed", type=int, default=0, metavar="N", help="of the first values (0)")
