@@ -6,6 +6,7 @@ Membranes are measured from the potential to which they leak.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._neuron.cuba_lif import CubaLIF
@@ -65,7 +66,7 @@ def resonate_and_fire(neuron: Any, wanted: Wanted) -> Any:
     return ResonateAndFire(
         wanted.features,
         tau=-wanted.dt / (neuron.b * neuron.dt),
-        frequency=1e3 * neuron.omega * neuron.dt / (2 * 3.141592653589793 * wanted.dt),
+        frequency=1e3 * neuron.omega * neuron.dt / (2 * math.pi * wanted.dt),
         input_gain="unit",
         **_firing(neuron, wanted, 0.0),
     )
