@@ -3,8 +3,26 @@
 import os
 import tempfile
 
+import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+# What the tests take their time for is XLA's compiler, and most of that is LLVM's
+# optimisation of code that runs once on a few numbers. The programs and their plans of
+# memory are the same without it. Set it to 0 to test what users run.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+
+@pytest.fixture
+def fully_optimised():
+    """Compile as users do, where two programs have to agree to the last bit."""
+    import jax
+
+    name = "jax_disable_most_optimizations"
+    before = jax.config.read(name)
+    jax.config.update(name, False)
+    yield
+    jax.config.update(name, before)
 
 
 def _into_a_fresh_folder(namespace: dict) -> None:

@@ -20,6 +20,7 @@ from spike_core import (
 )
 
 
+@pytest.mark.usefixtures("fully_optimised")
 def test_outputs_are_those_of_the_layers():
     xs = jnp.asarray(np.random.default_rng(0).uniform(0, 6, (12, 4, 3)), jnp.float32)
     net = Sequential(LIF(3, tau=5.0), Sequential(LIF(3, tau=2.0)), LeakyIntegrator(3))

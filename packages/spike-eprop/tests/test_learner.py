@@ -59,6 +59,7 @@ def summing():
     return Learner(network(), squared, rule=rtrl())
 
 
+@pytest.mark.usefixtures("fully_optimised")
 def test_chunks_of_any_size_give_the_gradient_of_one_pass_bit_for_bit():
     rngs = nnx.Rngs(0)
     net = Sequential(
@@ -84,6 +85,7 @@ def test_chunks_of_any_size_give_the_gradient_of_one_pass_bit_for_bit():
         assert_equal(learner.value_and_grad(state), (value, gradients))
 
 
+@pytest.mark.usefixtures("fully_optimised")
 def test_chunks_give_full_rtrl_bit_for_bit(summing):
     whole, losses = in_chunks(summing, [STEPS])
     state, again = in_chunks(summing, [1] * STEPS)
@@ -91,6 +93,7 @@ def test_chunks_give_full_rtrl_bit_for_bit(summing):
     assert_equal(state.carry.sums, whole.carry.sums)
 
 
+@pytest.mark.usefixtures("fully_optimised")
 def test_a_step_is_a_run_of_one(summing):
     start = summing.init(XS[0])
     mask = np.array([1.0, 0.0, 2.0])

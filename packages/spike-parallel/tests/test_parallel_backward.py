@@ -89,6 +89,7 @@ def test_gradients_equal_those_of_the_scan(name):
     assert_equal(found, expected, 1e-11)
 
 
+@pytest.mark.usefixtures("fully_optimised")
 def test_gradients_of_a_network_in_single_precision():
     rngs = nnx.Rngs(0)
     net = Sequential(

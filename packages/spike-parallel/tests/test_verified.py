@@ -11,6 +11,8 @@ from spike_core import LIF, LeakyIntegrator, Sequential
 from spike_parallel import verified_scan
 from spike_parallel.experimental import pointer_scan, successor_pointers
 
+pytestmark = pytest.mark.usefixtures("fully_optimised")
+
 RESETS = ["subtract", "zero", "value"]
 
 
