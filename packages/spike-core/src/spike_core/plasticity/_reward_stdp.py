@@ -10,8 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .. import _check
-from ._stdp import check_bounds, check_spikes, decayed, pairs, risen, start
+from ._stdp import check_settings, check_spikes, decayed, pairs, risen, start
 
 
 class RewardSTDPState(NamedTuple):
@@ -108,17 +107,7 @@ class RewardSTDP:
     dt: float = 1.0
 
     def __post_init__(self):
-        for name in ("a_plus", "a_minus"):
-            _check.number(name, getattr(self, name), least=0)
-        for name in (
-            "tau_plus",
-            "tau_minus",
-            "tau_eligibility",
-            "tau_dopamine",
-            "dt",
-        ):
-            _check.number(name, getattr(self, name), above=0)
-        check_bounds(self.w_min, self.w_max)
+        check_settings(self, positive=("tau_eligibility", "tau_dopamine"))
 
     def initial_state(
         self, weights: jax.Array, batch_shape: Sequence[int] = ()

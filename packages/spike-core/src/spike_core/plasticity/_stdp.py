@@ -100,11 +100,7 @@ class STDP:
     dt: float = 1.0
 
     def __post_init__(self):
-        for name in ("a_plus", "a_minus", "mu"):
-            _check.number(name, getattr(self, name), least=0)
-        for name in ("tau_plus", "tau_minus", "dt"):
-            _check.number(name, getattr(self, name), above=0)
-        check_bounds(self.w_min, self.w_max)
+        check_settings(self, not_negative=("mu",))
 
     def initial_state(
         self, weights: jax.Array, batch_shape: Sequence[int] = ()
@@ -166,12 +162,18 @@ class STDP:
         return STDPState(weights, *risen(traces, pre, post))
 
 
-def check_bounds(w_min: float, w_max: float) -> None:
-    """Refuse bounds that are not in order."""
-    _check.number("w_min", w_min)
-    _check.number("w_max", w_max)
-    if not w_min < w_max:
-        raise ValueError(f"`w_min` must be less than `w_max`, got {w_min} and {w_max}")
+def check_settings(rule, *, not_negative=(), positive=()):
+    """Refuse numbers out of range: the window's, the bounds, and those named."""
+    for name in ("a_plus", "a_minus", *not_negative):
+        _check.number(name, getattr(rule, name), least=0)
+    for name in ("tau_plus", "tau_minus", *positive, "dt"):
+        _check.number(name, getattr(rule, name), above=0)
+    _check.number("w_min", rule.w_min)
+    _check.number("w_max", rule.w_max)
+    if not rule.w_min < rule.w_max:
+        raise ValueError(
+            f"`w_min` must be less than `w_max`, got {rule.w_min} and {rule.w_max}"
+        )
 
 
 def start(weights, batch_shape):
