@@ -89,37 +89,43 @@ spike_status run_dense(const Args& args,
   return SPIKE_OK;
 }
 
+// The weights as `Dense` wants them; null where there is no memory.
+template <class T>
+std::unique_ptr<T[]> in_strips(const Dense<T>& args) {
+  const spike_dense_shape& s = args.shape;
+  const int64_t count = s.outer * parts(s.outputs, kDenseLanes) * s.inputs;
+  std::unique_ptr<T[]> strips(new (std::nothrow) T[count * kDenseLanes]());
+  if (!strips) return strips;
+  T* to = strips.get();
+  for (int64_t o = 0; o < s.outer; ++o)
+    for (int64_t c = 0; c < s.outputs; c += kDenseLanes)
+      for (int64_t i = 0; i < s.inputs; ++i, to += kDenseLanes) {
+        const T* row = args.weights + (o * s.inputs + i) * s.outputs + c;
+        std::copy(row, row + std::min(kDenseLanes, s.outputs - c), to);
+      }
+  return strips;
+}
+
 template <class T, class Schedule>
 spike_status run_dense_forward(Dense<T> args, int64_t workers, Schedule schedule) {
   const spike_dense_shape& s = args.shape;
   if (!valid(s)) return SPIKE_BAD_SHAPE;
-  const int64_t blocks = (s.rows + kDenseRows - 1) / kDenseRows;
-  const int64_t width = dense_width(s.outputs);
-  std::unique_ptr<T[]> padded;
-  if (width != s.outputs) {
-    const int64_t weights = s.outer * s.inputs, rows = weights + s.outer;
-    padded.reset(new (std::nothrow) T[rows * width]());
-    if (!padded) return SPIKE_OUT_OF_MEMORY;
-    for (int64_t r = 0; r < rows; ++r) {
-      const T* row = r < weights ? args.weights + r * s.outputs
-                                 : args.bias + (r - weights) * s.outputs;
-      std::copy(row, row + s.outputs, padded.get() + r * width);
-    }
-    args.weights = padded.get();
-    args.bias = padded.get() + weights * width;
-  }
-  return run_dense(args, find_dense_kernel<T>().forward, blocks, workers, schedule);
+  const std::unique_ptr<T[]> strips = in_strips(args);
+  if (!strips) return SPIKE_OUT_OF_MEMORY;
+  args.weights = strips.get();
+  return run_dense(args, find_dense_kernel<T>().forward, parts(s.rows, kDenseRows), workers,
+                   schedule);
 }
 
 template <class T, class Schedule>
 spike_status run_dense_backward(const DenseGrad<T>& args, int64_t workers,
                                 Schedule schedule) {
-  if (!valid(args.shape)) return SPIKE_BAD_SHAPE;
-  const auto tiles = [](int64_t n) { return (n + kDenseTile - 1) / kDenseTile; };
+  const spike_dense_shape& s = args.shape;
+  if (!valid(s)) return SPIKE_BAD_SHAPE;
   // Without an input there is still a bias.
-  const int64_t blocks =
-      std::max<int64_t>(tiles(args.shape.inputs), 1) * tiles(args.shape.outputs);
-  return run_dense(args, find_dense_kernel<T>().backward, blocks, workers, schedule);
+  const int64_t tiles =
+      std::max<int64_t>(parts(s.inputs, kDenseMask), 1) * parts(s.outputs, kDenseTile);
+  return run_dense(args, find_dense_kernel<T>().backward, tiles, workers, schedule);
 }
 
 }  // namespace spike

@@ -8,16 +8,17 @@
 
 namespace spike {
 
-constexpr int64_t kStride = 32;          // steps from one border to the next
-constexpr int64_t kForwardLanes = 1024;  // one page of float32 a row
-constexpr int64_t kBackwardLanes = 256;  // a chunk's scratch stays in the L2 cache
-constexpr int64_t kDenseRows = 64;       // of a dense layer's input in one task
-constexpr int64_t kDenseTile = 64;       // inputs, and outputs, of one task in reverse
-constexpr int64_t kDenseLanes = 16;      // outputs come in multiples of it, padded
+constexpr int64_t kStride = 32;             // steps from one border to the next
+constexpr int64_t kForwardLanes = 1024;     // one page of float32 a row
+constexpr int64_t kBackwardLanes = 256;     // a chunk's scratch stays in the L2 cache
+constexpr int64_t kStreamBytes = 16 << 20;  // of an output that no cache will keep
+constexpr int64_t kDenseRows = 64;          // of a dense layer's input in one task
+constexpr int64_t kDenseMask = 64;          // inputs whose activity one mask holds
+constexpr int64_t kDenseInputs = 128;       // rows of the weights in the L1 cache
+constexpr int64_t kDenseLanes = 32;         // outputs of a strip of the weights
+constexpr int64_t kDenseTile = 128;         // outputs of one task in reverse
 
-inline int64_t dense_width(int64_t outputs) {
-  return (outputs + kDenseLanes - 1) / kDenseLanes * kDenseLanes;
-}
+inline int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 template <class T>
 struct SurrogateShape {
@@ -59,7 +60,7 @@ struct Kernel {
   int parameters, states;                     // rows
 };
 
-// Rows of weights and bias are padded to `dense_width(outputs)`.
+// Weights lie in strips, [outer, strips, inputs, kDenseLanes], the last one padded.
 template <class T>
 struct Dense {
   spike_dense_shape shape;

@@ -9,10 +9,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 
 #include "loops.h"
 #include "neurons.h"
+#include "rows.h"
 #include "surrogates.h"
 
 namespace spike {
@@ -22,14 +22,7 @@ template <class T>
 constexpr int kRows = sizeof(T) == 4 ? 4 : 1;
 static_assert(kStride % kRows<float> == 0, "rows do not straddle a border");
 
-inline int64_t border_count(int64_t steps) { return (steps + kStride - 1) / kStride; }
-
-template <class T>
-void copy_rows(const T* from, int64_t from_stride, T* to, int64_t to_stride, int rows,
-               int64_t n) {
-  for (int k = 0; k < rows; ++k)
-    std::memcpy(to + k * to_stride, from + k * from_stride, n * sizeof(T));
-}
+inline int64_t border_count(int64_t steps) { return parts(steps, kStride); }
 
 // Parameters are stored once a feature; lanes repeat them.
 template <class T>
@@ -57,13 +50,19 @@ void prefetch_rows(const T* row, int64_t lanes, int64_t rows, int64_t n) {
     for (int64_t i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(row + r * lanes + i);
 }
 
+// Whether what a kernel writes, of the shape of its input, is streamed to memory.
+template <class T>
+bool streams(const spike_shape& s) {
+  return s.outer * s.steps * s.lanes * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+}
+
 template <class T, class Model>
 int64_t forward_scratch() {
-  return (Model::kStates + Model::kParameters) * kForwardLanes;
+  return (Model::kStates + Model::kParameters + kRows<T>) * kForwardLanes;
 }
 
 template <class T, class Model, int rows>
-void forward_rows(const T* x, T* y, int64_t lanes, int64_t n, T* state,
+void forward_rows(const T* x, int64_t lanes, T* y, int64_t y_stride, int64_t n, T* state,
                   const T* parameters, const Constants<T>& c) {
   constexpr int64_t stride = kForwardLanes;
   SPIKE_INDEPENDENT_LOOP
@@ -73,7 +72,7 @@ void forward_rows(const T* x, T* y, int64_t lanes, int64_t n, T* state,
     SPIKE_UNROLLED
     for (int r = 0; r < rows; ++r) {
       const T signal = Model::step(s, p, x[r * lanes + i], c);
-      y[r * lanes + i] = Model::kSpikes ? spike_of(signal) : signal;
+      y[r * y_stride + i] = Model::kSpikes ? spike_of(signal) : signal;
     }
     s.store(state, stride, i);
   }
@@ -87,6 +86,8 @@ void forward_block(const Forward<T>& a, const Block& block, T* scratch) {
   const Constants<T> c = constants_of<T>(a.neuron);
   T* state = scratch;
   T* parameters = state + Model::kStates * stride;
+  T* out = parameters + Model::kParameters * stride;  // [kRows<T>, stride], to be streamed
+  const bool stream = streams<T>(a.shape);
   const int64_t state_at = block.outer * Model::kStates * lanes + block.first;
   copy_rows(a.state + state_at, lanes, state, stride, Model::kStates, n);
   gather_parameters(a.parameters, a.shape, block, parameters, stride,
@@ -99,16 +100,20 @@ void forward_block(const Forward<T>& a, const Block& block, T* scratch) {
                 lanes, Model::kStates, n);
     }
     const int64_t at = (block.outer * steps + t) * lanes + block.first;
-    if (t + kRows<T> <= steps) {
-      t += kRows<T>;
-      prefetch_rows(a.x + at + kRows<T> * lanes, lanes, std::min<int64_t>(kRows<T>, steps - t),
-                    n);
-      forward_rows<T, Model, kRows<T>>(a.x + at, a.y + at, lanes, n, state, parameters, c);
+    const T* x = a.x + at;
+    T* y = stream ? out : a.y + at;
+    const int64_t y_stride = stream ? stride : lanes;
+    const int rows = t + kRows<T> <= steps ? kRows<T> : 1;
+    t += rows;
+    if (rows == kRows<T>) {
+      prefetch_rows(x + rows * lanes, lanes, std::min<int64_t>(rows, steps - t), n);
+      forward_rows<T, Model, kRows<T>>(x, lanes, y, y_stride, n, state, parameters, c);
     } else {
-      t += 1;
-      forward_rows<T, Model, 1>(a.x + at, a.y + at, lanes, n, state, parameters, c);
+      forward_rows<T, Model, 1>(x, lanes, y, y_stride, n, state, parameters, c);
     }
+    if (stream) stream_rows(out, stride, a.y + at, lanes, rows, n);
   }
+  if (stream) end_of_stream();
   copy_rows(state, stride, a.final_state + state_at, lanes, Model::kStates, n);
 }
 
@@ -148,9 +153,9 @@ void again_rows(const T* x, int64_t lanes, int64_t n, T* state, const T* paramet
 }
 
 template <class T, class Model, int rows>
-void reverse_rows(const T* kept, const T* psi, const T* y_grad, T* x_grad, int64_t lanes,
-                  int64_t n, T* state_grad, const T* parameters, T* parameter_grads,
-                  const Constants<T>& c) {
+void reverse_rows(const T* kept, const T* psi, const T* y_grad, int64_t lanes, T* x_grad,
+                  int64_t x_stride, int64_t n, T* state_grad, const T* parameters,
+                  T* parameter_grads, const Constants<T>& c) {
   constexpr int64_t stride = kBackwardLanes;
   using K = Kept<Model>;
   SPIKE_INDEPENDENT_LOOP
@@ -162,7 +167,7 @@ void reverse_rows(const T* kept, const T* psi, const T* y_grad, T* x_grad, int64
     for (int r = rows - 1; r >= 0; --r) {
       const T* step = kept + r * K::kCount * stride;
       const auto s = Model::State::load(step, stride, i);
-      x_grad[r * lanes + i] =
+      x_grad[r * x_stride + i] =
           Model::reverse(s, p, step[K::kX * stride + i], c, step[K::kSignal * stride + i],
                          Model::kSpikes ? psi[r * stride + i] : T(0),
                          y_grad[r * lanes + i], g, gp);
@@ -179,6 +184,7 @@ void backward_block(const Backward<T>& a, const Block& block, T* scratch) {
   constexpr int64_t step_size = Kept<Model>::kCount * stride;
   const int64_t lanes = a.shape.lanes, steps = a.shape.steps, n = block.n;
   const int64_t borders = border_count(steps);
+  const bool stream = streams<T>(a.shape);
   const Constants<T> c = constants_of<T>(a.neuron);
   const SurrogateShape<T> shape = {
       static_cast<T>(a.neuron.slope),
@@ -214,26 +220,31 @@ void backward_block(const Backward<T>& a, const Block& block, T* scratch) {
       }
     }
     for (int64_t t = length; t > 0;) {
-      const int64_t rows = t > whole ? 1 : kRows<T>;
+      const int rows = t > whole ? 1 : kRows<T>;
       t -= rows;
       const T* at = kept + t * step_size;
       const T* y_grad = a.y_grad + chunk_at + t * lanes;
-      T* x_grad = a.x_grad + chunk_at + t * lanes;
       if (Model::kSpikes)
         for (int64_t r = 0; r < rows; ++r)
           a.surrogate(at + r * step_size + Kept<Model>::kSignal * stride,
                       psi + r * stride, n, shape);
+      // A neuron's psi has been read when its gradient is written in the same place.
+      T* x_grad = stream ? psi : a.x_grad + chunk_at + t * lanes;
+      const int64_t x_stride = stream ? stride : lanes;
       if (rows == kRows<T>) {
         const int64_t before = std::min<int64_t>(kRows<T>, t);
         prefetch_rows(y_grad - before * lanes, lanes, before, n);
-        reverse_rows<T, Model, kRows<T>>(at, psi, y_grad, x_grad, lanes, n, state_grad,
-                                      parameters, parameter_grads, c);
+        reverse_rows<T, Model, kRows<T>>(at, psi, y_grad, lanes, x_grad, x_stride, n,
+                                         state_grad, parameters, parameter_grads, c);
       } else {
-        reverse_rows<T, Model, 1>(at, psi, y_grad, x_grad, lanes, n, state_grad,
+        reverse_rows<T, Model, 1>(at, psi, y_grad, lanes, x_grad, x_stride, n, state_grad,
                                   parameters, parameter_grads, c);
       }
+      if (stream)
+        stream_rows(psi, stride, a.x_grad + chunk_at + t * lanes, lanes, rows, n);
     }
   }
+  if (stream) end_of_stream();
   copy_rows(state_grad, stride, a.state_grad + state_at, lanes, states, n);
   copy_rows(parameter_grads, stride,
             a.parameter_grads + block.outer * Model::kParameters * lanes + block.first,

@@ -101,6 +101,32 @@ def test_lanes_are_independent(neuron, twin):
         np.testing.assert_array_equal(alone.state, whole.state[:, part])
 
 
+@pytest.mark.parametrize("lanes", [1 << 17, (1 << 17) + 3])
+@pytest.mark.parametrize("model", ["lif", "leaky_integrator"])
+def test_large_outputs_are_those_of_small_ones(model, lanes, twin):
+    """Outputs above 16 MiB go past the caches, if rows lie where that is possible."""
+    neuron = Neuron(model)
+    xs, parameters, state = twin.problem(neuron, 35, lanes, 1, np.float32)
+    ys_grad, state_grad = cotangents(xs, state)
+    whole = forward(neuron, xs, parameters, state)
+    grads = backward(neuron, xs, parameters, whole.borders, ys_grad, state_grad)
+    assert whole.ys.nbytes > 16 << 20
+    for part in (slice(None, 1000), slice(1000, lanes // 2), slice(lanes // 2, None)):
+        run = forward(neuron, xs[:, part], parameters, state[:, part])
+        np.testing.assert_array_equal(run.ys, whole.ys[:, part])
+        np.testing.assert_array_equal(run.state, whole.state[:, part])
+        xs_grad, _, first = backward(
+            neuron,
+            xs[:, part],
+            parameters,
+            run.borders,
+            ys_grad[:, part],
+            state_grad[:, part],
+        )
+        np.testing.assert_array_equal(xs_grad, grads[0][:, part])
+        np.testing.assert_array_equal(first, grads[2][:, part])
+
+
 def test_borders_are_the_states_between_chunks(neuron, twin):
     stride = border_stride()
     xs, parameters, state = twin.problem(neuron, 2 * stride + 3, 9, 3)
