@@ -36,6 +36,7 @@ what they are about.
 import copy
 import gc
 import weakref
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -66,15 +67,20 @@ def network(**settings):
     return Sequential(nnx.Linear(2, 4, rngs=nnx.Rngs(0)), Sequential(neuron))
 
 
+@partial(jax.jit, static_argnums=0)
+def _compiled(graph, variables, xs, state):
+    return unroll(nnx.merge(graph, variables), xs, state, strategy=Scan())
+
+
 def run(net, xs, state=None):
-    return unroll(net, xs, state, strategy=Scan())
+    return _compiled(*nnx.split(net), xs, state)
 
 
 def gradient(net, loss):
     """Return the gradients of `loss(net)` as a dictionary of arrays."""
     graph, trained, rest = nnx.split(net, nnx.Param, ...)
-    by_path = jax.grad(lambda trained: loss(nnx.merge(graph, trained, rest)))(trained)
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(by_path)]
+    of = jax.jit(jax.grad(lambda trained: loss(nnx.merge(graph, trained, rest))))
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(of(trained))]
 
 
 def assert_equal(some, others, **tolerance):
@@ -241,7 +247,7 @@ def test_recurrence_leaves_the_reset_alone():
     weights = jnp.arange(12.0, dtype=jnp.float32)[:, None, None]
 
     def by_input(layer):
-        return jax.grad(lambda xs: (run(layer, xs)[1] * weights).sum())(XS)
+        return jax.jit(jax.grad(lambda xs: (run(layer, xs)[1] * weights).sum()))(XS)
 
     silent = nnx.Linear(2, 2, use_bias=False, rngs=nnx.Rngs(0))
     silent.kernel[...] = jnp.zeros((2, 2), jnp.float32)
@@ -287,12 +293,12 @@ def test_time_constants_have_no_dead_zone(tau):
 @pytest.mark.parametrize("drive", [50.0, 500.0])
 def test_strong_input_leaves_a_gradient(drive):
     xs = jnp.full((20, 1), drive)
-    by_input = jax.grad(lambda xs: run(Izhikevich(1), xs)[1].sum())(xs)
+    by_input = jax.jit(jax.grad(lambda xs: run(Izhikevich(1), xs)[1].sum()))(xs)
     assert np.isfinite(by_input).all()
     assert np.abs(by_input).max() > 0
 
 
 def test_mapping_over_samples():
     net = network()
-    each = jax.vmap(lambda xs: run(net, xs)[1], in_axes=1, out_axes=1)(XS)
+    each = jax.jit(jax.vmap(lambda xs: run(net, xs)[1], in_axes=1, out_axes=1))(XS)
     np.testing.assert_allclose(each, run(net, XS)[1], rtol=1e-5, atol=1e-6)

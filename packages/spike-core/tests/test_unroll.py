@@ -124,17 +124,23 @@ def test_equals_a_python_loop(make, strategy):
 @every_network
 def test_batch_axes_are_found(make):
     net, xs = make(nnx.Rngs(0)), drive(7, 4, 6)
-    want = unroll(net, xs)[1]
-    if make is not convolution:  # its functions count on one batch axis
-        alone = unroll(net, xs[:, 1])[1]
-        np.testing.assert_allclose(alone, want[:, 1], rtol=1e-6, atol=1e-6)
-    two = unroll(net, xs.reshape(7, 2, 2, 6))[1] if make is not convolution else None
-    if two is not None:
-        np.testing.assert_allclose(two.reshape(want.shape), want, rtol=1e-6, atol=1e-6)
-    mapped = jax.vmap(lambda xs: unroll(net, xs)[1], in_axes=1, out_axes=1)(
-        xs[:, :, None]
-    )
-    np.testing.assert_allclose(mapped[:, :, 0], want, rtol=1e-6, atol=1e-6)
+
+    def run(xs):
+        return unroll(net, xs)[1]
+
+    @jax.jit
+    def each_way(xs):
+        mapped = jax.vmap(run, in_axes=1, out_axes=1)(xs[:, :, None])[:, :, 0]
+        if make is convolution:  # its functions count on one batch axis
+            return {"mapped": mapped}
+        two = run(xs.reshape(7, 2, 2, 6)).reshape(mapped.shape)
+        return {"mapped": mapped, "two": two, "alone": run(xs[:, 1])}
+
+    got, want = each_way(xs), jax.jit(run)(xs)
+    if "alone" in got:
+        np.testing.assert_allclose(got.pop("alone"), want[:, 1], rtol=1e-6, atol=1e-6)
+    for ys in got.values():
+        np.testing.assert_allclose(ys, want, rtol=1e-6, atol=1e-6)
 
 
 @every_network
@@ -174,8 +180,9 @@ def test_norm_and_dropout_see_the_whole_block():
 def test_chunks_of_any_size_fit_any_length(chunk):
     net, xs = Sequential(LIF(6), LeakyIntegrator(6)), drive(13, 2, 6)
     for steps in (13, 1, 0):
-        got = unroll(net, xs[:steps], strategy=Checkpointed(chunk))
-        want = unroll(net, xs[:steps])
+        got, want = jax.jit(
+            lambda xs: (unroll(net, xs, strategy=Checkpointed(chunk)), unroll(net, xs))
+        )(xs[:steps])
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6),
             got,
@@ -254,9 +261,10 @@ def test_a_sequence_ends_with_its_own_last_step(make, strategy):
 
     dxs, (state, ys) = jax.tree.map(np.asarray, run(net, xs))
     want = net.initial_state((4,))
+    step = jax.jit(net.__call__)
     for t, x in enumerate(xs):
         goes_on = t < LENGTHS
-        after, y = net(want, x)
+        after, y = step(want, x)
         want = jax.tree.map(
             lambda a, b, on=goes_on: jnp.where(on[:, None], a, b), after, want
         )
@@ -282,7 +290,7 @@ def test_lengths_and_steps_one_by_one_agree():
             return state, jnp.stack(ys)
 
     got, want = (
-        unroll(net, xs, lengths=LENGTHS, strategy=strategy)
+        jax.jit(lambda xs, s=strategy: unroll(net, xs, lengths=LENGTHS, strategy=s))(xs)
         for strategy in (Loop(), Scan())
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-5, 1e-6), got, want)
