@@ -6,11 +6,12 @@ import pytest
 from amica_core import _coordinates as coordinates
 from amica_core import _em
 from amica_core._backend.numpy import Backend
+from amica_core._group import Alone
 from amica_core._quasi_newton import Search
 from amica_core._sphere import Recording
 from amica_core._statistics import Density, Options
 from amica_core._update import in_standard_form
-from amica_core._warm_start import shares
+from amica_core._warm_start import shares, warm_start
 
 BOUNDS = ac.Bounds(beta=(1e-8, 100.0), rho=(1.0, 2.5))
 FREE = frozenset[str]()
@@ -230,8 +231,9 @@ def test_fixed_fields_keep_their_values(X):
 def test_a_part_of_the_samples_comes_first(monkeypatch):
     assert shares(10_000, 4, 1) == [0.2]
     assert shares(319_500, 71, 1) == [6 * 71**2 / 319_500]
-    assert shares(1e6, 10, 2) == [4e-3, 16e-3, 64e-3, 0.256]
-    assert shares(5000, 4, 1) == []
+    assert shares(1e6, 10, 2) == [4e-3, 16e-3, 64e-3]
+    assert shares(40_000, 64, 1) == [0.25]  # fewer than wanted, but enough
+    assert shares(2500, 4, 1) == []
     rng = np.random.default_rng(0)
     X = rng.laplace(size=(9000, 2)) @ rng.normal(size=(2, 2))
     sizes, iterate = [], _em._iterate
@@ -248,6 +250,44 @@ def test_a_part_of_the_samples_comes_first(monkeypatch):
     # It starts where the part left it: far above the first values.
     first = ac.fit(X, max_iter=1, random_state=0).log_likelihood
     assert fitted.history.log_likelihood[0] > first + 0.01
+
+
+def first_model(X, model, fixed=FREE):
+    plan = _em.Plan(100, None, None, None, BOUNDS, fixed, True, False, None)
+    return warm_start(model, X, ac.sphere(X), Backend(), plan, Alone())
+
+
+def test_sources_of_both_kinds_are_found_on_the_part():
+    rng = np.random.default_rng(1)
+    S = np.column_stack(
+        [rng.laplace(size=(12_000, 2)), rng.uniform(-1, 1, size=(12_000, 2))]
+    )
+    mixing = rng.normal(size=(4, 4))
+    X = S @ mixing.T
+    found, reason = first_model(X, ac.initial_model(4, random_state=0))
+    assert reason is None
+    sphere = ac.sphere(X)
+    assert ac.amari_distance(found.unmixing(0) @ sphere.matrix, mixing) < 0.05
+    # The densities have their final number of terms, and fit what was found.
+    assert found.n_mixtures == 3
+    fitted = ac.fit(X, init=found, fixed=("A",), max_iter=100, solver="quasi_newton")
+    assert fitted.log_likelihood - expect(found, X)[0] < 3e-3
+
+
+def test_the_part_leaves_fixed_fields_and_given_models_alone():
+    rng = np.random.default_rng(0)
+    X = rng.laplace(size=(9000, 2)) @ rng.normal(size=(2, 2))
+    first = ac.initial_model(2, random_state=0)
+    found, _ = first_model(X, first, frozenset({"A", "mu"}))
+    np.testing.assert_allclose(found.A, first.A, rtol=1e-12)
+    assert np.any(found.beta != first.beta)
+    found, _ = first_model(X, first, frozenset({"alpha", "mu", "beta", "rho"}))
+    assert np.any(found.A != first.A)
+    # Up to the scale that unit columns of A leave to the densities.
+    np.testing.assert_array_equal(found.rho, first.rho)
+    np.testing.assert_array_equal(found.alpha, first.alpha)
+    fitted = ac.fit(X, init=found, solver="quasi_newton", max_iter=1)
+    assert fitted.log_likelihood == pytest.approx(expect(found, X)[0], abs=1e-12)
 
 
 def test_ctrl_c_during_the_first_part_returns_a_model(monkeypatch):

@@ -26,9 +26,10 @@ from ._model import Array, Model
 from ._settings import Bounds
 from ._statistics import Density, Statistics
 
-# Smallest curvature, against that of a unit Gaussian, of a pair of mixing entries:
-# sources that are close to Gaussian can be turned freely.
-_LEAST_CURVATURE = 0.01
+# Smallest curvature, against that of a unit Gaussian, of a pair of mixing entries.
+# Sources that are close to Gaussian, as mixtures of sources are, could be turned almost
+# freely; steps that far lead a search astray long before the sources come apart.
+_LEAST_CURVATURE = 0.3
 # The same for a parameter of a term to which no sample belongs.
 _LEAST_MASS = 1e-6
 # Longest step of any coordinate at which its curvature still says something.

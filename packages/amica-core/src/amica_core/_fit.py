@@ -112,9 +112,10 @@ def fit(
     solver
         `"em"`: the steps of EM and of Newton, as the Fortran program takes them.
         `"quasi_newton"`: L-BFGS over all parameters, with EM's curvature as its first
-        guess; it starts on a part of the samples where there are many, never lowers
-        the log-likelihood, and needs several times fewer iterations. Not for
-        `sharing`; `learning_rate` and `newton` are settings of EM.
+        guess; it never lowers the log-likelihood and needs several times fewer
+        iterations. Where there are many samples, and `init` gives no values, ICA with
+        simple densities on a part of them finds its first values. Not for `sharing`;
+        `learning_rate` and `newton` are settings of EM.
     learning_rate, stopping, bounds
         See `LearningRate`, `Stopping` and `Bounds`; None for their defaults, but for
         `min_change`, which is 1e-7 with the quasi-Newton solver.
@@ -266,7 +267,7 @@ def fit(
     progress = Progress(max_iter) if verbose and group.rank == 0 else None
 
     interrupted = False
-    if solver == "quasi_newton" and found is None and not isinstance(init, Result):
+    if solver == "quasi_newton" and found is None and isinstance(init, str):
         state.model, reason = warm_start(model, data, sphere, engine, plan, group)
         state.best, interrupted = state.model, reason == "interrupted"
         if interrupted:  # see how good the model is, and no more
