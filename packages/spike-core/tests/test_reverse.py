@@ -42,10 +42,11 @@ def everything(neuron):
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 def test_equals_autodiff(make, each):
     value = np.array(make.values if each else make.values[1])
+    trained = everything(make(3))
     neuron = make(
         3,
         **{make.parameter: value},
-        trainable=everything(make(3)),
+        trainable=trained,
         param_dtype=jnp.float64,
     )
     xs = np.random.default_rng(0).uniform(make.low, make.high, (30, 2, 3))
@@ -61,6 +62,12 @@ def test_equals_autodiff(make, each):
 
     got, want = by_each_rule(jnp.asarray(xs))
     assert all(np.any(np.asarray(g) != 0) for g in jax.tree.leaves(want[1:]))
+    by_parameter = {
+        name.removeprefix("log_"): leaf[...] for name, leaf in got[0].items()
+    }
+    assert set(by_parameter) == set(trained)
+    assert by_parameter[make.parameter].shape == value.shape
+    assert np.all(np.asarray(by_parameter[make.parameter]) != 0)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(
             a, b, rtol=1e-8, atol=1e-11 * float(np.abs(b).max())
