@@ -46,6 +46,11 @@ def loop(step, state, xs):
     return compiled_loop(step)(state, xs)
 
 
+def verified(step, state, xs, **settings):
+    """Compile it whole, as the loop is."""
+    return jax.jit(lambda xs: verified_scan(step, state, xs, **settings))(xs)
+
+
 def assert_same(found, expected):
     for mine, theirs in zip(
         jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
@@ -70,7 +75,7 @@ def test_the_result_is_that_of_the_loop_bit_for_bit(reset, refractory):
 def test_a_reset_to_a_value_forgets_at_the_next_spike():
     net = lif("zero")
     xs = drive("dense", 2000)
-    found = verified_scan(net, net.initial_state((3,)), xs, chunk=250)
+    found = verified(net, net.initial_state((3,)), xs, chunk=250)
     assert int(found.sweeps) == 1 and not bool(found.sequential)
 
 
@@ -105,7 +110,7 @@ def test_trees_of_input_and_output():
 
     xs = {"left": drive("dense", 1000), "right": drive("sparse", 1000)}
     state = net.initial_state((3,))
-    found = verified_scan(step, state, xs, chunk=200, max_sweeps=5)
+    found = verified(step, state, xs, chunk=200, max_sweeps=5)
     assert not bool(found.sequential)
     assert_same(found[:2], loop(step, state, xs))
 
@@ -126,10 +131,10 @@ def test_chunk_follows_the_slowest_decay():
     net = lif("zero")
     xs = drive("dense", 3000)
     # ln(1 / eps) / (1 - exp(-1 / 40)), with the eps of float32, is 646 steps.
-    found = verified_scan(net, net.initial_state((3,)), xs)
-    same = verified_scan(net, net.initial_state((3,)), xs, chunk=646)
+    found = verified(net, net.initial_state((3,)), xs)
+    same = verified(net, net.initial_state((3,)), xs, chunk=646)
     assert_same(found, same)
-    short = verified_scan(net, net.initial_state((3,)), xs[:700])
+    short = verified(net, net.initial_state((3,)), xs[:700])
     assert bool(short.sequential) and int(short.sweeps) == 0
 
 
@@ -137,7 +142,7 @@ def test_not_a_number_is_never_proved_but_still_right():
     net = lif("zero")
     xs = drive("noise", 400).at[20].set(jnp.nan)
     state = net.initial_state((3,))
-    found = verified_scan(net, state, xs, chunk=50)
+    found = verified(net, state, xs, chunk=50)
     assert_same(found[:2], loop(net, state, xs))
 
 
