@@ -9,6 +9,7 @@ of a product; see `_filtered`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import jax
@@ -31,7 +32,7 @@ class RankOneTrace(NamedTuple):
     filtered: list  # of each term: of its two factors, and of the number one
 
 
-class _RankOne:
+class _RankOne(ABC):
     def __init__(self, layer: _connection.Connection):
         self.layer = layer
 
@@ -86,21 +87,21 @@ class _RankOne:
         of_neurons, of_inputs = self._advance(trace, local, pre)
         return RankOneTrace(of_neurons, of_inputs, kept), gradient, emission
 
+    @abstractmethod
     def _start(
         self, pre: jax.Array, post: jax.Array, variables: int
     ) -> tuple[list[jax.Array], list[jax.Array], int]:
         """Return the factors of the neurons and inputs, and the number of terms."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _terms(self, trace: RankOneTrace, local: Local, pre: jax.Array) -> list[Term]:
         """Return the terms of the trace at this step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _advance(
         self, trace: RankOneTrace, local: Local, pre: jax.Array
     ) -> tuple[list[jax.Array], list[jax.Array]]:
         """Return the factors after this step."""
-        raise NotImplementedError
 
     def _patches(self, p):
         return jax.vmap(lambda p: _connection.patches(self.layer, p))(p)
