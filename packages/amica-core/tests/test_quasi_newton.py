@@ -197,6 +197,28 @@ def test_rejection_and_switching_start_the_search_anew():
     assert fitted.log_likelihood == fitted.history.log_likelihood[after].max()
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"density": ac.Switching(start=4)},
+        {"rejection": ac.Rejection(start=4, rounds=1)},
+    ],
+    ids=["switching", "rejection"],
+)
+def test_the_last_iteration_neither_switches_nor_rejects(settings):
+    rng = np.random.default_rng(0)
+    S = np.column_stack([rng.laplace(size=2000), rng.uniform(-1, 1, size=2000)])
+    S[::50, 0] *= 15
+    X = S @ rng.normal(size=(2, 2))
+    arguments = {"solver": "quasi_newton", "random_state": 0, **settings}
+    fitted = ac.fit(X, **arguments, max_iter=4)
+    assert fitted.kept.all()
+    seen = expect(fitted.model, X)[0]
+    assert seen == pytest.approx(fitted.log_likelihood, abs=1e-12)
+    later = ac.fit(X, **arguments, max_iter=5)  # something was due
+    assert not later.kept.all() or np.any(later.model.density != fitted.model.density)
+
+
 @pytest.mark.parametrize("interval", [4, 7])
 def test_a_fit_goes_on_from_its_checkpoint(X, tmp_path, interval):
     arguments = {

@@ -175,6 +175,8 @@ def _iterate(
     found = sums is not None and bool(np.isfinite(log_likelihood))
     if state.search is not None and (found or state.search.base is not None):
         _climb(state, sums if found else None, log_likelihood, iteration, plan)
+        if state.stop_reason is not None:
+            return  # what is returned has been seen as it is
         if sums is not None and switches:
             _switch(state, sums)
         if plan.rejection is not None and joint is not None:
