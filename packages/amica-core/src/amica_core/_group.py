@@ -32,6 +32,8 @@ class Alone:
 
 def sum_statistics(sums: Statistics, group: Group) -> Statistics:
     """Add up the records of all processes; `joint` stays behind."""
+    if isinstance(group, Alone):
+        return replace(sums, joint=None)
     names = [
         f.name
         for f in fields(sums)

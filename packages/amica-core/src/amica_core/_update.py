@@ -43,10 +43,16 @@ def mixing_direction(model: Model, sums: Statistics, newton: bool) -> Direction:
         slots = model.slots[:, h]
         weighted[:, slots] += model.gm[h] * D
         weight[slots] += model.gm[h]
-    used = np.isin(np.arange(len(weight)), model.slots)
+    used = _used_slots(model)
     dA = np.divide(weighted, weight, out=np.zeros_like(weighted), where=used)
     norm = float(np.sqrt(np.sum(dA[:, used] ** 2) / (n * used.sum())))
     return Direction(dA, norm, all_newton)
+
+
+def _used_slots(model: Model) -> NDArray[np.bool_]:
+    used = np.zeros(model.A.shape[1], bool)
+    used[model.slots] = True
+    return used
 
 
 def _newton_step(H: Array, model: Model, sums: Statistics, h: int) -> Array | None:
@@ -104,7 +110,7 @@ def maximize(
     """
     new: dict[str, Any] = {}
     mass = _by_slot(model, sums.mass)
-    used = np.isin(np.arange(model.A.shape[1]), model.slots)
+    used = _used_slots(model)
 
     def ratio(numerator: Array, denominator: Array) -> Array:
         # Slots that no model uses have sums of zero and keep their values.

@@ -1,6 +1,7 @@
 r"""The E-step's sums over all samples."""
 
 import ctypes
+import math
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -214,7 +215,7 @@ def _unpack(
 
     def take(*shape: int) -> _Doubles:
         nonlocal position
-        start, position = position, position + int(np.prod(shape))
+        start, position = position, position + math.prod(shape)
         return record[start:position].reshape(shape)
 
     count, log_likelihood, log_likelihood_square = take(3).tolist()
