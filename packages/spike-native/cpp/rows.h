@@ -20,25 +20,33 @@ void copy_rows(const T* from, int64_t from_stride, T* to, int64_t to_stride, int
     std::memcpy(to + k * to_stride, from + k * from_stride, n * sizeof(T));
 }
 
+// Whether rows of n entries, one behind the other, can be streamed.
+template <class T>
+bool can_stream(const T* to, int64_t n) {
+#if defined(__SSE2__)
+  constexpr int64_t kLanes = 16 / sizeof(T);
+  return reinterpret_cast<uintptr_t>(to) % 16 == 0 && n % kLanes == 0;
+#else
+  return false;
+#endif
+}
+
 // As copy_rows, but past the caches, which would first read what is to be overwritten:
-// for arrays that no cache could keep until their next reader comes.
+// for arrays that no cache could keep until their next reader comes. `to`, its stride
+// and n are multiples of 16 bytes.
 template <class T>
 void stream_rows(const T* from, int64_t from_stride, T* to, int64_t to_stride, int rows,
                  int64_t n) {
 #if defined(__SSE2__)
-  constexpr int64_t kLanes = 16 / sizeof(T);
-  const auto address = reinterpret_cast<uintptr_t>(to);
-  if (address % 16 == 0 && to_stride % kLanes == 0 && n % kLanes == 0) {
-    for (int k = 0; k < rows; ++k)
-      for (int64_t i = 0; i < n; i += kLanes) {
-        __m128i entries;
-        std::memcpy(&entries, from + k * from_stride + i, sizeof entries);
-        _mm_stream_si128(reinterpret_cast<__m128i*>(to + k * to_stride + i), entries);
-      }
-    return;
-  }
-#endif
+  for (int k = 0; k < rows; ++k)
+    for (int64_t i = 0; i < n; i += 16 / sizeof(T)) {
+      __m128i entries;
+      std::memcpy(&entries, from + k * from_stride + i, sizeof entries);
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + k * to_stride + i), entries);
+    }
+#else
   copy_rows(from, from_stride, to, to_stride, rows, n);
+#endif
 }
 
 // Streamed rows are seen by other threads from here on.

@@ -50,10 +50,12 @@ void prefetch_rows(const T* row, int64_t lanes, int64_t rows, int64_t n) {
     for (int64_t i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(row + r * lanes + i);
 }
 
-// Whether what a kernel writes, of the shape of its input, is streamed to memory.
+// Whether what a kernel writes, of the shape of its input, is streamed to memory. Where
+// it cannot be, the detour over the scratch would only cost time.
 template <class T>
-bool streams(const spike_shape& s) {
-  return s.outer * s.steps * s.lanes * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+bool streams(const spike_shape& s, const T* to) {
+  const int64_t size = s.outer * s.steps * s.lanes * static_cast<int64_t>(sizeof(T));
+  return size >= kStreamBytes && can_stream(to, s.lanes);
 }
 
 template <class T, class Model>
@@ -87,7 +89,7 @@ void forward_block(const Forward<T>& a, const Block& block, T* scratch) {
   T* state = scratch;
   T* parameters = state + Model::kStates * stride;
   T* out = parameters + Model::kParameters * stride;  // [kRows<T>, stride], to be streamed
-  const bool stream = streams<T>(a.shape);
+  const bool stream = streams(a.shape, a.y);
   const int64_t state_at = block.outer * Model::kStates * lanes + block.first;
   copy_rows(a.state + state_at, lanes, state, stride, Model::kStates, n);
   gather_parameters(a.parameters, a.shape, block, parameters, stride,
@@ -184,7 +186,7 @@ void backward_block(const Backward<T>& a, const Block& block, T* scratch) {
   constexpr int64_t step_size = Kept<Model>::kCount * stride;
   const int64_t lanes = a.shape.lanes, steps = a.shape.steps, n = block.n;
   const int64_t borders = border_count(steps);
-  const bool stream = streams<T>(a.shape);
+  const bool stream = streams(a.shape, a.x_grad);
   const Constants<T> c = constants_of<T>(a.neuron);
   const SurrogateShape<T> shape = {
       static_cast<T>(a.neuron.slope),
