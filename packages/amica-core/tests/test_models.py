@@ -129,6 +129,16 @@ def test_sphering_kinds_agree_on_the_likelihood():
         )
 
 
+@pytest.mark.parametrize("max_iter", [4, 40])
+def test_a_switched_model_has_the_reported_likelihood(max_iter):
+    """Also where the densities before the switch explained the samples better."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 3)) @ rng.normal(size=(3, 3))
+    result = ac.fit(X, density="switching", max_iter=max_iter, random_state=0)
+    total = np.logaddexp.reduce(result.joint_log_likelihood(X), axis=1).mean() / 3
+    assert total == pytest.approx(result.log_likelihood, abs=1e-12)
+
+
 def test_the_returned_model_has_the_reported_likelihood():
     rng = np.random.default_rng(0)
     X = rng.laplace(size=(600, 3)) @ rng.normal(size=(3, 3))

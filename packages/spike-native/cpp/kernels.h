@@ -94,15 +94,17 @@ template <class T>
 std::unique_ptr<T[]> in_strips(const Dense<T>& args) {
   const spike_dense_shape& s = args.shape;
   const int64_t count = s.outer * parts(s.outputs, kDenseLanes) * s.inputs;
-  std::unique_ptr<T[]> strips(new (std::nothrow) T[count * kDenseLanes]());
+  std::unique_ptr<T[]> strips(new (std::nothrow) T[count * kDenseLanes]);
   if (!strips) return strips;
   T* to = strips.get();
   for (int64_t o = 0; o < s.outer; ++o)
-    for (int64_t c = 0; c < s.outputs; c += kDenseLanes)
+    for (int64_t c = 0; c < s.outputs; c += kDenseLanes) {
+      const int64_t n = std::min(kDenseLanes, s.outputs - c);
       for (int64_t i = 0; i < s.inputs; ++i, to += kDenseLanes) {
         const T* row = args.weights + (o * s.inputs + i) * s.outputs + c;
-        std::copy(row, row + std::min(kDenseLanes, s.outputs - c), to);
+        std::fill(std::copy(row, row + n, to), to + kDenseLanes, T(0));
       }
+    }
   return strips;
 }
 

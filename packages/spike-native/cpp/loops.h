@@ -14,7 +14,7 @@ constexpr int64_t kBackwardLanes = 256;     // a chunk's scratch stays in the L2
 constexpr int64_t kStreamBytes = 16 << 20;  // of an output that no cache will keep
 constexpr int64_t kDenseRows = 64;          // of a dense layer's input in one task
 constexpr int64_t kDenseMask = 64;          // inputs whose activity one mask holds
-constexpr int64_t kDenseInputs = 128;       // rows of the weights in the L1 cache
+constexpr int64_t kDenseInputs = 256;       // rows of a strip at a time: the L1 cache
 constexpr int64_t kDenseLanes = 32;         // outputs of a strip of the weights
 constexpr int64_t kDenseTile = 128;         // outputs of one task in reverse
 

@@ -123,8 +123,9 @@ def test_large_outputs_are_those_of_small_ones(model, lanes, twin):
             ys_grad[:, part],
             state_grad[:, part],
         )
-        np.testing.assert_array_equal(xs_grad, grads[0][:, part])
-        np.testing.assert_array_equal(first, grads[2][:, part])
+        # The last lanes of a row are computed one at a time: rounded as they may be.
+        np.testing.assert_allclose(xs_grad, grads[0][:, part], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(first, grads[2][:, part], rtol=1e-5, atol=1e-6)
 
 
 def test_borders_are_the_states_between_chunks(neuron, twin):

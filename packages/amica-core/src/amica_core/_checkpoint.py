@@ -28,7 +28,12 @@ _RATES = (
 )
 _SEARCH = ("log_likelihood", "slope", "direction", "length", "n_trials")
 _MEMORY = ("steps", "changes")
-_COUNTS = ("best_log_likelihood", "rejections_done", "recoveries")
+_COUNTS = (
+    "best_log_likelihood",
+    "best_iteration",
+    "rejections_done",
+    "recoveries",
+)
 
 
 class Checkpoint:

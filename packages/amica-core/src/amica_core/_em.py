@@ -60,6 +60,8 @@ class LoopState:
     kept: NDArray[np.bool_]
     best: Model
     best_log_likelihood: float = -np.inf
+    best_iteration: int = 0
+    """The one whose log-likelihood is that of `best`; 0 where none is."""
     records: list[Record] = field(default_factory=list)
     previous: float | None = None
     rejections_done: int = 0
@@ -87,6 +89,7 @@ class LoopState:
     def forget_best(self) -> None:
         """Start to look for the best model anew: log-likelihoods do not compare."""
         self.best, self.best_log_likelihood = self.model, -np.inf
+        self.best_iteration = 0
         if self.search is not None:
             self.search.reset()
 
@@ -197,6 +200,7 @@ def _iterate(
         reason = schedule.judge(iteration, change, direction.norm)
     if log_likelihood > state.best_log_likelihood:
         state.best, state.best_log_likelihood = model, log_likelihood
+        state.best_iteration = iteration
     rate = 0.0
     if reason is None:
         state.previous = log_likelihood
@@ -247,6 +251,7 @@ def _climb(
         if sums is not None and accepted:
             state.best = in_standard_form(model, sums, plan.fixed, plan.rescale)
             state.best_log_likelihood = log_likelihood
+            state.best_iteration = iteration
         if not last:
             if sums is not None and accepted:
                 change = None

@@ -291,6 +291,7 @@ def fit(
         if interrupted
         else state.stop_reason or "interrupted",
         fortran=fortran,
+        best_iteration=0 if fortran else state.best_iteration,
     )
 
 

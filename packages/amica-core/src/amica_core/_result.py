@@ -32,6 +32,8 @@ class Result:
     """Why the fit ended."""
     fortran: bool = False
     """Whether log-likelihoods use the Fortran program's constants."""
+    best_iteration: int = 0
+    """The iteration that began with `model`; 0 where that is not known."""
 
     @property
     def n_iter(self) -> int:
@@ -40,8 +42,13 @@ class Result:
 
     @property
     def log_likelihood(self) -> float:
-        """Highest log-likelihood since samples last were rejected, per component."""
+        """Log-likelihood of the model, per sample and component.
+
+        The highest since samples last were rejected, if `best_iteration` is not known.
+        """
         values = self.history.log_likelihood
+        if self.best_iteration > 0:
+            return float(values[self.best_iteration - 1])
         return float(np.nanmax(values[self.history.n_kept == self.history.n_kept[-1]]))
 
     def unmixing(self, h: int = 0) -> Array:

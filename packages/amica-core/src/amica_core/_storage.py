@@ -37,6 +37,7 @@ def save_result(result: Result, path: str | os.PathLike[str]) -> None:
             "kept": result.kept,
             "stop_reason": np.array(result.stop_reason),
             "fortran": np.array(result.fortran),
+            "best_iteration": np.array(result.best_iteration),
         },
     )
 
@@ -62,6 +63,7 @@ def load_result(path: str | os.PathLike[str]) -> Result:
         kept=arrays["kept"],
         stop_reason=str(arrays["stop_reason"]),  # type: ignore[arg-type]
         fortran=bool(arrays["fortran"]),
+        best_iteration=int(arrays["best_iteration"]),
     )
 
 

@@ -17,6 +17,8 @@ from ._varying import alike
 # 0.3 (700 inputs, 256 outputs) and 0.5 (128 inputs, 20 outputs).
 _DENSITY = 0.3
 _SAMPLED_ROWS = 64
+# The kernel lays out the weights anew at every call, which few rows do not repay.
+_LEAST_ROWS = 128
 
 
 def skip_zeros(net: Any) -> Any:
@@ -74,7 +76,9 @@ class SparseLinear(nnx.Module):
         xs, kernel, bias = linear.promote_dtype(
             (xs, linear.kernel[...], bias), dtype=linear.dtype
         )
-        if xs.ndim != 2 or xs.dtype not in (jnp.float32, jnp.float64):
+        if xs.dtype not in (jnp.float32, jnp.float64):
+            return linear(xs)
+        if xs.ndim != 2 or xs.shape[0] < _LEAST_ROWS:
             return linear(xs)
         if bias is None:
             bias = jnp.zeros(kernel.shape[-1:], kernel.dtype)
