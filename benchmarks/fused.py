@@ -53,7 +53,7 @@ dense = Case(
     name="spike-dense",
     claim=(
         "A dense layer behind spikes is faster by adding rows of its weights than by a "
-        "matrix product, forward and backward, up to a density of about 0.3."
+        "matrix product, forward and backward, while not more than half of them fire."
     ),
     baseline="rows",
     quality="error",

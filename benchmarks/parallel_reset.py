@@ -224,7 +224,7 @@ backward = Case(
     name="parallel-backward",
     claim=(
         "The gradient through neurons with reset, forward by the scan and backward in "
-        "parallel over time, equals that of the scan; on a CPU it is slower."
+        "parallel over time, equals that of the scan; on a CPU it takes about as long."
     ),
     baseline="Scan",
     quality=_ERROR,

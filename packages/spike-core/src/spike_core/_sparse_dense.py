@@ -12,10 +12,10 @@ from ._neuron.spiking import SpikingNeuron
 from ._sequential import Sequential
 from ._varying import alike
 
-# Where a sum of rows is no longer surely faster than a matrix product, forward and
-# backward together: `bench run spike-dense`, two cores of x86, finds equality between
-# 0.3 (700 inputs, 256 outputs) and 0.5 (128 inputs, 20 outputs).
-_DENSITY = 0.3
+# Where a sum of rows is still surely faster than a matrix product, forward and backward
+# together: `bench run spike-dense` finds that it is at 0.5 (128 inputs, 20 or 128
+# outputs, two cores of x86); many inputs and outputs are level there.
+_DENSITY = 0.4
 _SAMPLED_ROWS = 64
 # The kernel lays out the weights anew at every call, which few rows do not repay.
 _LEAST_ROWS = 128
