@@ -4,6 +4,7 @@ import os
 import tempfile
 
 import pytest
+from hypothesis import settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
@@ -11,6 +12,10 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 # optimisation of code that runs once on a few numbers. The programs and their plans of
 # memory are the same without it. Set it to 0 to test what users run.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+# The same examples in every run: what fails once, fails again.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture

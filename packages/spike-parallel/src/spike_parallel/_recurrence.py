@@ -76,7 +76,7 @@ def chunk_length(steps: int) -> int:
     length without one (a prime) is padded.
     """
     root = math.isqrt(steps)
-    near = range(max(1, root // 2), 2 * root + 1)
+    near = range((root + 1) // 2, 2 * root + 1)
     divisors = [length for length in near if steps % length == 0]
     return min(divisors, key=lambda n: abs(n - root), default=root)
 
